@@ -49,6 +49,8 @@ class Step:
     """From its beginning to its end."""
     fixed_cycles: int
     """Of these, those that do not depend on how much it does."""
+    least_cycles: float = 0.0
+    """Of an engine, beyond these: what so many steps take at least in any loops."""
     amount: int = 0
     """Bytes that cross global memory, or steps of an engine."""
     dma: int = -1
@@ -183,6 +185,11 @@ class _Reader:
         if isinstance(op, RowLoop):
             each = machine.row_step_cycles(op.kind, op.count)
         steps = op.outer * op.inner * (op.micro_end - op.micro_begin)
+        taken, least = steps, float(steps * each)
+        if not is_product and not isinstance(op, RowLoop):
+            at_once = machine.vector_elements if op.destination_inner else 1
+            taken = op.outer * -(-op.inner // at_once) * (op.micro_end - op.micro_begin)
+            least = steps * machine.vector_element_cycles
         fixed = engine.start_cycles + engine.latency_cycles
         queue = machine.queue_of_engine(engine.name)
         if isinstance(op, Multiply) and not op.reset:
@@ -191,8 +198,9 @@ class _Reader:
         takes, gives = _tokens(op, queue)
         extents = tuple(self._extents(op))
         return Step(
-            queue=queue, what=_what(op), cycles=max(1, fixed + steps * each), fixed_cycles=fixed,
-            amount=steps, banks=self._banks(extents), takes=takes, gives=gives, extents=extents,
+            queue=queue, what=_what(op), cycles=max(1, fixed + taken * each), fixed_cycles=fixed,
+            least_cycles=least, amount=steps, banks=self._banks(extents), takes=takes, gives=gives,
+            extents=extents,
         )  # fmt: skip
 
     def _extents(self, op: Loop) -> list[Extent]:

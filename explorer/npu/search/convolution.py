@@ -376,7 +376,7 @@ class ConvolutionSpace:
         each = machine.multiply_step_cycles
         reset = fixed * tiles + pixels // batch * each
         passes = vector_passes(layer, machine)
-        vectors = passes * (vector_fixed * tiles + pixels * machine.vector_step_cycles)
+        vectors = passes * (vector_fixed * tiles + pixels * machine.vector_element_cycles)
         per_block = constants_per_block(layer, machine)
         constant = self._route("accumulators", True, -1)
         repeats = np.where((self.order == 1) & (np.asarray(out_tiles) > 1), self.positions, 1)
@@ -422,7 +422,7 @@ class ConvolutionSpace:
         vector = machine.vector
         assert vector is not None
         each = vector.start_cycles + vector.latency_cycles
-        finish = vector_passes(layer, machine) * (each + last_tile * machine.vector_step_cycles)
+        finish = vector_passes(layer, machine) * (each + last_tile * machine.vector_element_cycles)
         batch = 1 if machine.instruction_set.elements_hold_batch else machine.batch
         finish = finish + machine.matrix.start_cycles + machine.matrix.latency_cycles
         finish = finish + _batched(rows.last[r], columns.last[c], batch)[0] * taps

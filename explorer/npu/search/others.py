@@ -7,7 +7,7 @@ tiles: of any run it is a bound on all.
 from __future__ import annotations
 
 import itertools
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from explorer.npu.cost.steps import Step
@@ -72,15 +72,15 @@ def tile_count(point: Mapping[str, int | str], largest: Mapping[str, int]) -> in
 def least_of(steps: Sequence[Step], machine: Machine) -> int:
     """Cycles that no tiles go below, of the steps of any tiles: what engines do beyond starts, a
     start of each kind of step, and the first load and the last store."""
-    busy: Counter[int] = Counter()
+    busy: defaultdict[int, float] = defaultdict(float)
     kinds: dict[tuple[int, str], int] = {}
     for step in steps:
         if step.dma >= 0:
             continue
-        busy[step.queue] += max(0, step.cycles - step.fixed_cycles)
+        busy[step.queue] += step.least_cycles
         kinds[step.queue, step.what] = step.fixed_cycles
     for (queue, _), fixed in kinds.items():
         busy[queue] += fixed
     loads = [step.fixed_cycles for step in steps if step.dma >= 0 and step.queue < COMPUTE + 1]
     stores = [step.fixed_cycles for step in steps if step.dma >= 0 and step.queue > COMPUTE]
-    return max(busy.values(), default=0) + min(loads, default=0) + min(stores, default=0)
+    return int(max(busy.values(), default=0)) + min(loads, default=0) + min(stores, default=0)

@@ -3,7 +3,8 @@
     transfer    fixed + max(bytes / bytes per cycle, bytes written / bytes per cycle of the lanes)
     on chip     start + elements, or bytes of the scratchpad / bytes per cycle of the lanes
     multiply    start + steps + latency      (a step: batch x rows x columns multiply-accumulates)
-    vector      start + steps * ceil(numbers of an element / lanes) + latency
+    vector      start + steps * ceil(numbers of an element / lanes) + latency; where the lanes take
+                several elements, so many steps of the inner loop are one
     softmax     start + steps * (3 * elements of a row * ceil(...) + trees + division) + latency
     normalize   the same with a root, which takes as long as a division
     finish      1
@@ -79,6 +80,11 @@ def _loops(rows: np.ndarray, machine: Machine, kind: str) -> np.ndarray:
     if issubclass(RECORDS[kind], RowLoop):
         counts = rows[:, COLUMN["count"]]
         each = np.array([machine.row_step_cycles(kind, count) for count in counts.tolist()])
+    elif kind != "multiply" and machine.vector_elements > 1:
+        at_once = np.where(rows[:, COLUMN["destination_inner"]] > 0, machine.vector_elements, 1)
+        joined = rows.copy()
+        joined[:, COLUMN["inner"]] = -(-rows[:, COLUMN["inner"]] // at_once)
+        steps = steps_of(joined)
     return engine.start_cycles + steps * each + engine.latency_cycles
 
 

@@ -211,9 +211,20 @@ class Machine:
 
     @property
     def vector_step_cycles(self) -> int:
-        """Of one element of accumulators."""
+        """Of one element of accumulators by itself."""
         assert self.vector is not None
         return -(-self.columns * self.rows_per_element // self.vector.lanes)
+
+    @property
+    def vector_elements(self) -> int:
+        """Elements that the lanes take at once: of the inner loop, where these differ."""
+        assert self.vector is not None
+        return max(1, self.vector.lanes // (self.columns * self.rows_per_element))
+
+    @property
+    def vector_element_cycles(self) -> float:
+        """Of one element of many: no loop takes less for each."""
+        return self.vector_step_cycles / self.vector_elements
 
     def row_step_cycles(self, kind: str, count: int) -> int:
         """Of a row of so many elements, which goes through three times: for its maximum, its sum

@@ -309,6 +309,21 @@ def test_a_row_takes_its_passes_its_trees_and_its_divisions(record, divisions):
     assert last.end_cycle - last.start_cycle == 3 * row + found.vector.latency_cycles
 
 
+@pytest.mark.parametrize(
+    ("lanes", "step", "cycles"),
+    [(7, 1, 2 * 7 * 3), (20, 1, 2 * 7), (39, 1, 2 * 7), (60, 1, 2 * 3), (60, 0, 2 * 7),
+     (400, 1, 2)],
+)  # fmt: skip
+def test_lanes_take_several_elements_of_the_inner_loop_at_once(lanes, step, cycles):
+    """Of 20 numbers each, where these are not one element again and again."""
+    found = in_order(**{"engines.vector.lanes": lanes})
+    image, loads, *_ = lists_of_numbers(found, *np.zeros((24, 20), np.int64))
+    op = Vector(operation="add", micro_begin=0, micro_end=1, outer=2, inner=7,
+                destination_outer=7, destination_inner=step)  # fmt: skip
+    last = simulate(encode([*loads, op], found), image, found).events[-1]
+    assert last.end_cycle - last.start_cycle == cycles + found.vector.latency_cycles
+
+
 @pytest.mark.parametrize("operation", VECTOR_OPERATIONS)
 def test_vector_operations_wrap_around_and_shift_both_ways(operation):
     found = in_order(**{"engines.matrix.columns": len(EDGES) ** 2 + 1})

@@ -23,6 +23,7 @@ from xdsl.dialects import func
 
 from explorer.backends.npu.lowered import LoweredLayers
 from explorer.backends.npu.planning import tensors_of
+from explorer.backends.npu.writing import Written, beside
 from explorer.ir.dialects.npu import LayerOp
 from explorer.ir.functions.calls import functions_on
 from explorer.ir.operation import identity_of, to_attribute
@@ -30,13 +31,20 @@ from explorer.ir.rewriting import OVERRIDDEN, RecordedRewriter, Rewrite, Rewrite
 from explorer.ir.rewriting.passes import EventLog, Pass
 from explorer.ir.structure import value_name
 from explorer.memory.planners import GreedyPlanner, Planner
+from explorer.npu.cost.network import LayerSteps, predict_network
 from explorer.npu.cost.prediction import predict
 from explorer.npu.layers.layer import Layer, LayerError
 from explorer.npu.layers.tensors import alignment_bytes
 from explorer.npu.program.addresses import Addresses
-from explorer.npu.program.compiling import CHOICES, Tiled, tile_as
+from explorer.npu.program.compiling import CHOICES, Tiled, tile_as, write_layer
 from explorer.npu.program.ir_layers import tiles_of
-from explorer.npu.program.rooms import end_of, room_before, room_bytes, tile_in_room
+from explorer.npu.program.rooms import (
+    end_of,
+    machine_with_room,
+    room_before,
+    room_bytes,
+    tile_in_room,
+)
 from explorer.npu.search.searching import search_layer
 from explorer.results.decisions import GROUPS, TILES
 from explorer.results.memory import BufferLifetime
@@ -79,15 +87,17 @@ class GroupLayers(Pass):
         makers = {value_name(op.output): op for op in layers.values()}
         tensors = tensors_of(function, self.machine)
         kept = _Kept(self, [layers[step] for step in tensors.steps], rewriter, options)
+        candidates: dict[str, BufferLifetime] = {}
         declined: dict[str, str] = {}
         for buffer in sorted(tensors.buffers, key=_order):
             mine = [makers[name] for name in buffer.values if name in makers]
             if not mine or tensors.ends & set(buffer.values):
                 continue
+            candidates[value_name(mine[-1].output)] = buffer
             if options.decision(events.address(KEEP, mine[-1])) is False:
                 declined[value_name(mine[-1].output)] = OVERRIDDEN
-            elif reason := kept.try_to_keep(buffer):
-                declined[value_name(mine[-1].output)] = reason
+        left = {name: one for name, one in candidates.items() if name not in declined}
+        declined |= kept.keep(left)
         for name, reason in declined.items():
             events.decline(KEEP, makers[name], reason, EXPLANATION)
         kept.write(rewriter, events)
@@ -129,7 +139,41 @@ class _Kept:
             for step, one in enumerate(self.made)
         ]
 
-    def try_to_keep(self, buffer: BufferLifetime) -> str:
+    def keep(self, candidates: Mapping[str, BufferLifetime]) -> dict[str, str]:
+        """Keeps tensors in this order; of those that do not stay the reason. What one costs is
+        known of layers by themselves: if all together take more cycles in the program than none,
+        those stay that no tiles become smaller for, and else none."""
+        plain, found = list(self.at), dict[str, str]()
+        cycles = 0
+        for may_cut in (True, False):
+            found = {name: self._try_to_keep(one, may_cut) for name, one in candidates.items()}
+            if not self.buffers:
+                break
+            cycles = cycles or self._program_cycles(plain, {})
+            more = self._program_cycles(self.at, self.places) - cycles
+            if more <= 0:
+                break
+            self.at, self.buffers, self.places = list(plain), [], {}
+            reason = f"with all that fits the program would take {more} cycles more"
+            found = {name: why or reason for name, why in found.items()}
+        return {name: reason for name, reason in found.items() if reason}
+
+    def _program_cycles(self, layers: Sequence[_LayerAt], places: Lying) -> int:
+        """Of all layers in one program."""
+        before, found = None, list[LayerSteps]()
+        for step, (op, made, at) in enumerate(zip(self.layers, self.made, layers, strict=True)):
+            tiled = at.tiled
+            if before is not None:
+                tiled = beside(tiled, before, machine_with_room(self.machine, at.room))
+            stream = write_layer(tiled, self._addresses(step, places))
+            stream.complete()
+            one = Written(identity_of(op), made.layer, tiled, stream, {})
+            _, steps = one.in_program(before, step + 1 == len(layers))
+            before = one.left_behind(steps.steps)
+            found.append(steps)
+        return predict_network(self.machine, found).cycles
+
+    def _try_to_keep(self, buffer: BufferLifetime, may_cut: bool) -> str:
         """Why it cannot stay; empty where it does from now on."""
         each, whole = alignment_bytes(self.machine), room_bytes(self.machine)
         trial = [*self.buffers, replace(buffer, alignment_bytes=each)]
@@ -160,6 +204,8 @@ class _Kept:
             one = self._at(step, room, places)
             if isinstance(one, str):
                 return one
+            if not may_cut and one.tiled is not self.made[step].tiled:
+                return "the tiles of a layer are in its way"
             found[step] = one
         after = sum(one.cycles for one in found.values())
         before = sum(self.at[step].cycles for step in found)

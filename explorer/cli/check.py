@@ -13,7 +13,7 @@ models, it makes one table (docs/checking-models.md); each runs in a process of 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -58,6 +58,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_compiling(parser)
     parser.add_argument(
         "--input", type=Path, metavar="FILE.npz", help="arrays by name (default: seeded random)"
+    )
+    parser.add_argument(
+        "--data",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="data on which outputs and right answers are judged, as `explorer serve --input` "
+        "takes them",
     )
     parser.add_argument(
         "--inputs",
@@ -139,8 +148,11 @@ def run(arguments: argparse.Namespace) -> int:
         if is_hard:
             raise InputError("--inputs hard is for one model and one target")
         return verification("checks.command").run_table(arguments)
-    if is_hard and (arguments.input is not None or arguments.golden is not None):
-        raise InputError("--inputs hard makes inputs by itself: leave out --input and --golden")
+    given = [name for name in ("input", "golden", "data") if getattr(arguments, name)]
+    if is_hard and given:
+        raise InputError(f"--inputs hard makes inputs by itself: leave out --{given[0]}")
+    if arguments.data and len(given) > 1:
+        raise InputError(f"--data has the inputs: leave out --{given[0]}")
     arguments.model = names[0]
     return check_one(arguments)
 
@@ -182,7 +194,10 @@ def check_one(arguments: argparse.Namespace) -> int:
     try:
         if arguments.inputs == "hard":
             return check_hard_inputs(compilation, arguments.tolerance, arguments.json)
-        if outside := compilation.outside_indices(inputs):
+        if arguments.data:
+            compilation.attach(arguments.data)
+        first = compilation.judged_inputs() if arguments.data else inputs
+        if outside := compilation.outside_indices(first):
             tell_outside(outside, compilation, arguments.json)
             return NOT_PASSED
         with Progress("checking") as progress:
@@ -202,6 +217,8 @@ def check_one(arguments: argparse.Namespace) -> int:
                 summary["arena"] = [{**asdict(a), "passed": a.passed} for a in arenas]
             if calls is not None:
                 summary["calls"] = asdict(calls)
+            if arguments.data:
+                summary |= on_data(accuracy.report)
             summary["hard"] = [record(verdict) for verdict in hard]
             print_json({**summary, "float64": judged, **counted, "dimensions": dimensions})
         else:
@@ -211,6 +228,8 @@ def check_one(arguments: argparse.Namespace) -> int:
                     f"nobody computes nodes of {model.format} in float64: tensors of floats are "
                     "held to the tolerance alone"
                 )
+            if arguments.data:
+                print_lines(data_lines(accuracy.report))
             print_lines(counted_lines(compilation))
             if calls is not None and not calls.problem:
                 print_lines([f"{calls.calls} calls in turn: largest difference {calls.worst:.1e}"])
@@ -234,6 +253,31 @@ def check_one(arguments: argparse.Namespace) -> int:
     problem = f"first fault: {printable(fault)}" if fault else printable(accuracy.report.problem)
     print(problem, file=sys.stderr)
     return NOT_PASSED
+
+
+def on_data(report: AccuracyReport) -> dict:
+    """What `--json` has of the data that were given."""
+    task, outputs = report.task, report.against_source
+    return {
+        "data": str(report.data),
+        "right": None if task is None else [task.right, task.source_right, task.total],
+        "against_source": [
+            {"name": o.tensor, "sqnr_db": o.sqnr_db, "max_relative": o.max_relative}
+            for o in outputs
+        ],
+    }
+
+
+def data_lines(report: AccuracyReport) -> Iterator[str]:
+    """The same for a person."""
+    yield f"judged on {report.data}"
+    for output in report.against_source:
+        yield (
+            f"  {output.tensor}: {output.sqnr_db:.1f} dB against the source model, "
+            f"largest relative error {output.max_relative:.1e}"
+        )
+    if report.task is not None:
+        yield f"  {report.task}"
 
 
 def checked_calls(

@@ -1,4 +1,6 @@
-"""One edit on the outermost graph of a model, which it changes.
+"""One edit on the graph of a model, or on the bodies of loops and branches, which it changes.
+
+Cuts and outputs are of the outermost graph; names, attributes, values and deletions of all of them.
 
 Types of tensors that become inputs or outputs come from ONNX's shape inference. What cannot be done
 is an InputError, and the graph is thrown away then.
@@ -7,6 +9,7 @@ is an InputError, and the graph is thrown away then.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -15,6 +18,7 @@ from onnx import (
     GraphProto,
     ModelProto,
     NodeProto,
+    TensorProto,
     ValueInfoProto,
     defs,
     helper,
@@ -22,9 +26,16 @@ from onnx import (
     shape_inference,
 )
 
+from explorer.editing.bodies import (
+    NotFound,
+    Place,
+    place_of_node,
+    place_of_tensor,
+    places,
+    types_at,
+)
 from explorer.editing.edits import Cut, Delete, Edit, Outputs, Rename, SetAttribute, SetValue
 from explorer.editing.graphs import (
-    inner_graphs,
     keep_named,
     made_by,
     needed_nodes,
@@ -57,39 +68,36 @@ def apply_edit(model: ModelProto, edit: Edit) -> None:
     elif isinstance(edit, Rename):
         _rename(graph, edit)
     elif isinstance(edit, SetAttribute):
-        _set_attribute(model, edit)
-        _infer_again(model)
+        _infer_again(model, _set_attribute(model, edit))
     elif isinstance(edit, SetValue):
         _set_value(graph, edit)
     elif isinstance(edit, Delete):
         _delete(model, edit)
 
 
-def known_types(model: ModelProto) -> dict[str, ValueInfoProto]:
-    """Types of tensors by name, as far as ONNX infers them."""
+def known_types(model: ModelProto, place: Place | None = None) -> dict[str, ValueInfoProto]:
+    """Types of tensors by name, as far as ONNX infers them: of the outermost graph, or of a body
+    and what is around it."""
     try:
         whole = shape_inference.infer_shapes(model, strict_mode=False, data_prop=True)
     except Exception:  # of a model that ONNX cannot infer the declared types are known
         whole = model
-    graph = whole.graph
-    found = {v.name: v for v in (*graph.value_info, *graph.output, *graph.input)}
-    for tensor in graph.initializer:
-        found.setdefault(
-            tensor.name, helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
-        )
-    return found
+    return types_at(whole, place or Place(model.graph))
 
 
-def _infer_again(model: ModelProto) -> None:
+def _infer_again(model: ModelProto, place: Place) -> None:
     """Types that follow from the nodes, in place of those that followed from other ones."""
-    graph = model.graph
-    del graph.value_info[:]
+    for graph in place.chain:
+        del graph.value_info[:]
+    for body in place.chain[1:]:
+        for value in body.output:
+            value.type.tensor_type.ClearField("shape")
     undeclared = ModelProto()
     undeclared.CopyFrom(model)
     for value in undeclared.graph.output:
         value.type.tensor_type.ClearField("shape")
     types = known_types(undeclared)
-    for value in graph.output:
+    for value in model.graph.output:
         found = types[value.name]
         if found.type.tensor_type.HasField("shape"):
             value.CopyFrom(found)
@@ -142,24 +150,30 @@ def _set_outputs(model: ModelProto, outputs: tuple[str, ...]) -> None:
 
 
 def _rename(graph: GraphProto, edit: Rename) -> None:
-    tensors, nodes = _tensors(graph), {node.name for node in graph.node}
-    if edit.old not in tensors and edit.old not in nodes:
-        near = near_name(edit.old, [*tensors, *nodes])
-        raise InputError(f"no tensor and no node is called {edit.old!r}", hint=near)
-    inner = {name for body in inner_graphs(graph.node) for n in body.node for name in n.output}
-    if edit.new in tensors | nodes | inner:
+    tensors = [(p, own) for p in places(graph) for own in _tensors(p.graph)]
+    taken = {own for _, own in tensors} | {n.name for p in places(graph) for n in p.graph.node}
+    if edit.new in taken:
         raise InputError(f"the name {edit.new!r} is taken", node=edit.new, hint="another name")
-    if edit.old in tensors:
-        rename_tensor(graph, edit.old, edit.new)
-    for node in graph.node:
-        if node.name == edit.old:
+    found = False
+    with suppress(NotFound):
+        place, old = place_of_tensor(graph, edit.old, "tensor", _tensors)
+        rename_tensor(place.graph, old, edit.new)
+        found = True
+    with suppress(NotFound):
+        named = [n.name for p in places(graph) for n in p.graph.node]
+        if edit.old in named or not found:
+            _, node = place_of_node(graph, edit.old)
             node.name = edit.new
+            found = True
+    if not found:
+        near = near_name(edit.old, sorted(taken))
+        raise InputError(f"no tensor and no node is called {edit.old!r}", hint=near)
 
 
 def _delete(model: ModelProto, edit: Delete) -> None:
-    graph = model.graph
-    node = _node(graph, edit.node)
-    types = known_types(model)
+    place, node = place_of_node(model.graph, edit.node)
+    graph = place.graph
+    types = known_types(model, place)
     read = {name for other in graph.node if other is not node for name in reads(other)}
     results = {value.name for value in graph.output}
     used = [name for name in node.output if name and (name in read or name in results)]
@@ -172,16 +186,19 @@ def _delete(model: ModelProto, edit: Delete) -> None:
                 f"{edit.node!r} cannot be left out: {name} ({shape}) is read, and no operand has "
                 f"that type: {operands}",
                 node=edit.node,
-                hint=f"cut after it instead: cut {name} : OUTPUT",
+                hint="" if place.path else f"cut after it instead: cut {name} : OUTPUT",
             )
-    place = list(graph.node).index(node)
+    position = list(graph.node).index(node)
     graph.node.remove(node)
     for name, instead in kept.items():
         assert instead is not None
         redirect(graph, name, instead)
         if name in results:  # an output keeps its name
-            graph.node.insert(place, helper.make_node("Identity", [instead], [name], edit.node))
+            again = helper.make_node("Identity", [instead], [name], edit.node)
+            graph.node.insert(position, again)
     _drop_unneeded(graph)
+    if place.path:  # what only the body needed
+        _drop_unneeded(model.graph)
 
 
 def _drop_unneeded(graph: GraphProto) -> None:
@@ -193,8 +210,9 @@ def _drop_unneeded(graph: GraphProto) -> None:
     del graph.value_info[:]
 
 
-def _set_attribute(model: ModelProto, edit: SetAttribute) -> None:
-    node = _node(model.graph, edit.node)
+def _set_attribute(model: ModelProto, edit: SetAttribute) -> Place:
+    """The graph with the node."""
+    place, node = place_of_node(model.graph, edit.node)
     present = next((a for a in node.attribute if a.name == edit.attribute), None)
     known = _schema_attributes(model, node)
     if present is None and known and edit.attribute not in known:
@@ -209,12 +227,13 @@ def _set_attribute(model: ModelProto, edit: SetAttribute) -> None:
         if present is None:
             raise InputError(f"{edit.node!r} has no attribute {edit.attribute!r}", node=edit.node)
         node.attribute.remove(present)
-        return
+        return place
     made = _attribute(edit, kind)
     if present is None:
         node.attribute.append(made)
     else:
         present.CopyFrom(made)
+    return place
 
 
 def _attribute(edit: SetAttribute, kind: Kind) -> AttributeProto:
@@ -261,10 +280,8 @@ def _schema_attributes(model: ModelProto, node: NodeProto) -> dict[str, Kind]:
 
 
 def _set_value(graph: GraphProto, edit: SetValue) -> None:
-    tensor = next((t for t in graph.initializer if t.name == edit.tensor), None)
-    if tensor is None:
-        names = [t.name for t in graph.initializer]
-        raise InputError(f"there is no weight {edit.tensor!r}", hint=near_name(edit.tensor, names))
+    place, own = place_of_tensor(graph, edit.tensor, "weight", lambda inner: set(_values(inner)))
+    tensor = _values(place.graph)[own]
     present = numpy_helper.to_array(tensor)
     try:
         given = np.asarray(edit.value)
@@ -286,22 +303,19 @@ def _set_value(graph: GraphProto, edit: SetValue) -> None:
                 node=edit.tensor,
             )
     array = np.broadcast_to(given, present.shape).astype(present.dtype)
-    tensor.CopyFrom(numpy_helper.from_array(np.ascontiguousarray(array), edit.tensor))
+    tensor.CopyFrom(numpy_helper.from_array(np.ascontiguousarray(array), tensor.name))
 
 
 # -- parts -----------------------------------------------------------------------------------------
 
 
-def _node(graph: GraphProto, name: str) -> NodeProto:
-    """By its name, else by a tensor that it makes."""
-    found = [node for node in graph.node if node.name == name] or [
-        node for node in [made_by(graph).get(name)] if node is not None
-    ]
-    if len(found) != 1:
-        names = [node.name for node in graph.node]
-        what = "several nodes are" if found else "no node is"
-        raise InputError(f"{what} called {name!r}", node=name, hint=near_name(name, names))
-    return found[0]
+def _values(graph: GraphProto) -> dict[str, TensorProto]:
+    """Weights of a graph, and what its nodes Constant give, by name."""
+    found = {tensor.name: tensor for tensor in graph.initializer}
+    for node in graph.node:
+        if node.op_type == "Constant" and node.output:
+            found.update((node.output[0], a.t) for a in node.attribute if a.name == "value")
+    return found
 
 
 def _tensors(graph: GraphProto) -> set[str]:
@@ -318,8 +332,16 @@ def _as_tensors(graph: GraphProto, names: tuple[str, ...]) -> tuple[str, ...]:
 
 def _require(graph: GraphProto, names: tuple[str, ...]) -> None:
     known = _tensors(graph)
+    inner = {own for p in list(places(graph))[1:] for own in _tensors(p.graph)}
     for name in names:
         if name not in known:
+            if name in inner:
+                raise InputError(
+                    f"{name!r} is computed in the body of a loop or branch",
+                    node=name,
+                    hint="cuts and outputs are of the outermost graph; a body is edited by rename, "
+                    "attribute, value and delete",
+                )
             near = near_name(name, sorted(known))
             raise InputError(f"the model has no tensor {name!r}", node=name, hint=near)
 

@@ -1,4 +1,4 @@
-"""Questions about the outermost graph of an ONNX model: what outputs need, who reads a tensor."""
+"""Questions about a graph of an ONNX model: what outputs need, who reads a tensor."""
 
 from __future__ import annotations
 
@@ -35,18 +35,8 @@ def made_by(graph: GraphProto) -> dict[str, NodeProto]:
     return {name: node for node in graph.node for name in node.output if name}
 
 
-def inner_graphs(nodes: Iterable[NodeProto]) -> Iterator[GraphProto]:
-    """The bodies of loops and branches, those inside of others included."""
-    for node in nodes:
-        for attribute in node.attribute:
-            for graph in (attribute.g, *attribute.graphs):
-                if graph.node or graph.output:
-                    yield graph
-                    yield from inner_graphs(graph.node)
-
-
 def rename_tensor(graph: GraphProto, old: str, new: str) -> None:
-    """Another name for a tensor of the outermost graph, wherever it is read or made."""
+    """Another name for a tensor of a graph, wherever it is read or made."""
     for value in (*graph.input, *graph.output, *graph.value_info):
         if value.name == old:
             value.name = new
@@ -56,9 +46,14 @@ def rename_tensor(graph: GraphProto, old: str, new: str) -> None:
     _rename_in(graph.node, old, new)
 
 
-def _rename_in(nodes: Iterable[NodeProto], old: str, new: str) -> None:
+def redirect(graph: GraphProto, old: str, new: str) -> None:
+    """Readers of a tensor read another one; outputs of the graph keep their names."""
+    _rename_in(graph.node, old, new, is_made_too=False)
+
+
+def _rename_in(nodes: Iterable[NodeProto], old: str, new: str, is_made_too: bool = True) -> None:
     for node in nodes:
-        for names in (node.input, node.output):
+        for names in (node.input, node.output) if is_made_too else (node.input,):
             for index, name in enumerate(names):
                 if name == old:
                     names[index] = new
@@ -67,7 +62,7 @@ def _rename_in(nodes: Iterable[NodeProto], old: str, new: str) -> None:
             own |= {name for inner in graph.node for name in inner.output}
             if old in own:
                 continue  # a tensor of the body with the same name
-            _rename_in(graph.node, old, new)
+            _rename_in(graph.node, old, new, is_made_too)
             for value in graph.output:
                 if value.name == old:
                     value.name = new
@@ -78,20 +73,3 @@ def _bodies(node: NodeProto) -> Iterator[GraphProto]:
         for graph in (attribute.g, *attribute.graphs):
             if graph.node or graph.output:
                 yield graph
-
-
-def redirect(graph: GraphProto, old: str, new: str) -> None:
-    """Readers of a tensor read another one; outputs keep their names."""
-    _rename_in_reads(graph.node, old, new)
-
-
-def _rename_in_reads(nodes: Iterable[NodeProto], old: str, new: str) -> None:
-    for node in nodes:
-        for index, name in enumerate(node.input):
-            if name == old:
-                node.input[index] = new
-        for graph in _bodies(node):
-            _rename_in_reads(graph.node, old, new)
-            for value in graph.output:
-                if value.name == old:
-                    value.name = new

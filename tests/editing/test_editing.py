@@ -9,6 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import explorer
 from explorer.cli import main
+from explorer.editing.bodies import place_of_node, place_of_tensor
 from explorer.editing.edits import (
     Cut,
     Delete,
@@ -180,6 +181,127 @@ def test_a_name_is_changed_everywhere_bodies_included():
         edit_model(whole, ["rename r = then"])
 
 
+def looped() -> SourceModel:
+    """y = relu(x) doubled and increased by k three times; both branches of z have a node `same`."""
+    turn = helper.make_graph(
+        [
+            helper.make_node("Constant", [], ["k"], "step",
+                             value=numpy_helper.from_array(np.array([1], np.float32), "k")),
+            helper.make_node("Relu", ["state"], ["up"], "clip"),
+            helper.make_node("Add", ["up", "up"], ["twice"], "double"),
+            helper.make_node("Add", ["twice", "k"], ["next"], "more"),
+            helper.make_node("Identity", ["on"], ["on_next"], "go"),
+        ],
+        "turn",
+        [helper.make_tensor_value_info("i", TensorProto.INT64, []),
+         helper.make_tensor_value_info("on", TensorProto.BOOL, []),
+         helper.make_tensor_value_info("state", TensorProto.FLOAT, [2])],
+        [helper.make_tensor_value_info("on_next", TensorProto.BOOL, []),
+         helper.make_tensor_value_info("next", TensorProto.FLOAT, [2])],
+    )  # fmt: skip
+
+    def branch(name: str, sign: str) -> onnx.GraphProto:
+        made = helper.make_node(sign, ["y"], [name], "same")
+        return helper.make_graph(
+            [made], name, [], [helper.make_tensor_value_info(name, TensorProto.FLOAT, None)]
+        )
+
+    graph = helper.make_graph(
+        [
+            helper.make_node("Loop", ["n", "yes", "x"], ["y"], "loop", body=turn),
+            helper.make_node("If", ["yes"], ["z"], "if", then_branch=branch("then", "Neg"),
+                             else_branch=branch("else", "Abs")),
+        ],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in ("y", "z")],
+        [numpy_helper.from_array(np.array(3), "n"), numpy_helper.from_array(np.array(True), "yes")],
+    )  # fmt: skip
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    return from_proto(proto, "looped")
+
+
+@pytest.mark.parametrize(
+    ("edits", "expected"),
+    [
+        ([], ([7, 15], [-7, -15])),
+        (["value k = 0"], ([0, 8], [0, -8])),
+        (["value loop/body/k = [10]"], ([70, 78], [-70, -78])),
+        (["delete double"], ([3, 4], [-3, -4])),
+        (["delete clip"], ([-1, 15], [1, -15])),
+        (["delete loop/body/more"], ([0, 8], [0, -8])),
+        (["delete if/then_branch/same#2"], ([7, 15], [7, 15])),
+        (["rename loop/body/up = up2", "rename twice = t", "rename double = d", "delete d"],
+         ([3, 4], [-3, -4])),
+    ],
+)  # fmt: skip
+def test_bodies_are_edited_and_compute_what_the_edit_says(edits: list[str], expected: tuple):
+    found = edit_model(looped(), edits) if edits else looped()
+    made = run(found, x=np.array([-1, 1], np.float32))
+    assert (made["y"].tolist(), made["z"].tolist()) == expected
+
+
+@pytest.mark.parametrize(
+    ("edit", "words"),
+    [
+        ("delete if/else_branch/same#2", "no node is called.*did you mean 'if/else_branch/same'"),
+        ("delete loop/body/nothing", "no node is called"),
+        ("cut state : next", "'state' is computed in the body"),
+        ("outputs next", "'next' is computed in the body"),
+        ("rename up = twice", "the name 'twice' is taken"),
+        ("value k = [1, 2]", r"has shape \(1,\)"),
+        ("attribute clip.alpha = 1", "Unrecognized attribute: alpha"),
+    ],
+)
+def test_what_cannot_be_edited_in_a_body_is_refused(edit: str, words: str):
+    with pytest.raises(InputError, match=words):
+        edit_model(looped(), [edit])
+
+
+def test_one_of_several_of_a_name_is_called_by_its_body():
+    def weights(graph: onnx.GraphProto) -> set[str]:
+        return {tensor.name for tensor in graph.initializer}
+
+    w = numpy_helper.from_array(np.array([1], np.float32), "w")
+    bodies = {
+        f"{side}_branch": helper.make_graph([], side, [], [], [w]) for side in ("then", "else")
+    }
+    for body in bodies.values():
+        body.node.append(helper.make_node("Identity", ["w"], ["r"], "same"))
+    graph = helper.make_graph([helper.make_node("If", ["c"], ["z"], "if", **bodies)], "g", [], [])
+    with pytest.raises(InputError, match=r"several weights.*if/else_branch/w, if/then_branch/w"):
+        place_of_tensor(graph, "w", "weight", weights)
+    with pytest.raises(InputError, match="several nodes are called 'same'"):
+        place_of_node(graph, "same")
+    place, own = place_of_tensor(graph, "if/then_branch/w", "weight", weights)
+    assert (place.graph.name, own) == ("then", "w")
+    graph.initializer.append(w)
+    assert place_of_tensor(graph, "w", "weight", weights)[0].path == ""
+
+
+def test_an_attribute_in_a_body_changes_the_shapes_around_it():
+    total = helper.make_graph(
+        [helper.make_node("ReduceSum", ["x"], ["then"], "sum", keepdims=1)],
+        "body", [], [helper.make_tensor_value_info("then", TensorProto.FLOAT, [1, 1])],
+    )  # fmt: skip
+    other = helper.make_graph(
+        [helper.make_node("ReduceMax", ["x"], ["else"], "max", keepdims=1)],
+        "body", [], [helper.make_tensor_value_info("else", TensorProto.FLOAT, [1, 1])],
+    )  # fmt: skip
+    graph = helper.make_graph(
+        [helper.make_node("If", ["yes"], ["z"], "if", then_branch=total, else_branch=other)],
+        "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3])],
+        [helper.make_tensor_value_info("z", TensorProto.FLOAT, [1, 1])],
+        [numpy_helper.from_array(np.array(True), "yes")],
+    )  # fmt: skip
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    found = edit_model(
+        from_proto(proto, "m"), ["attribute sum.keepdims = 0", "attribute max.keepdims = 0"]
+    )
+    assert run(found, x=X)["z"].shape == ()
+    assert run(found, x=X)["z"] == 4
+
+
 def test_an_attribute_has_the_type_of_its_operator():
     assert run(edit_model(model(), ["attribute soft.axis = 0"]), x=X)["y"].tolist() == [[1, 1, 1]]
     gone = edited_proto(model(), ["attribute sum.keepdims = null", "outputs s"])
@@ -227,7 +349,7 @@ def test_a_value_keeps_type_and_shape():
         ("attribute soft.axis = true", "soft.axis is a int"),
         ("attribute soft.axis = 7", "not valid"),
         ("attribute relu.alpha = null", "has no attribute 'alpha'"),
-        ("value m = 1", "no weight 'm'"),
+        ("value m = 1", "no weight is called 'm'"),
         ("value w = [1, 2]", r"has shape \(3,\)"),
         ('value w = "a"', "given are str"),
         ("value w = [[1], [2, 3]]", "w"),

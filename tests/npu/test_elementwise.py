@@ -1,6 +1,7 @@
 """Sums, products and maxima of two tensors, bit-equal on every machine."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from npu_layers import compared, machine
 
 from explorer.ir.requantization import Requantization, fixed_point
 from explorer.npu import Elementwise, ElementwiseOperand, LayerError, compile_layer
+from explorer.targets.npu.instructions import Multiply, Vector
 
 NPUS = ["edge-64", "mac-128", "odd-12x20", "tiny-8", "vta-16", "vta-32"]
 SHAPE = (45, 9, 7)
@@ -58,6 +60,25 @@ def test_operands_are_read_again_along_rows_and_columns(name, kind):
     for shape in ((45, 1, 1), (45, 9, 1), (45, 1, 7)):
         compared(layer_of(found, kind, (SHAPE, shape)), found, random, sizes=(4, 3, 2))
     compared(layer_of(found, kind, ((45, 1, 1), SHAPE)), found, random)
+
+
+@pytest.mark.parametrize(
+    ("name", "shift", "lifts"),
+    [("tiny-8", 19, 1), ("tiny-8", 20, 0), ("tiny-8", 31, 0), ("tiny-8", 62, 0),
+     ("mac-128", 19, 1), ("mac-128", 20, 0), ("mac-128", 31, 0), ("mac-128", 32, 1)],
+)  # fmt: skip
+def test_a_lift_is_part_of_a_factor_where_that_rounds_alike(name, shift, lifts):
+    found = machine(name)
+    layer = layer_of(found, shapes=((9, 4, 5), (9, 4, 5)))
+    multiplier = 1 << 10 if shift < 31 else (1 << 30) + 12345
+    layer = replace(layer, left=replace(layer.left, factor=(multiplier, shift)))
+    layer = replace(layer, right=replace(layer.right, factor=(1 << 30, 31)))
+    made, _ = compared(layer, found, np.random.default_rng(5), sizes=(1, 20, 2))
+    operations = [op.operation for op in made.instructions if isinstance(op, Vector)]
+    assert operations.count("shift_right") == lifts
+    # Zero points, the sum; the left side is where the result is made.
+    assert operations.count("add") == 3
+    assert not any(isinstance(op, Multiply) for op in made.instructions)
 
 
 @pytest.mark.parametrize("kind", ["add", "sub", "mul"])

@@ -166,7 +166,7 @@ def test_what_is_no_layer_says_why(shape, axis, options, message):
         ("odd-12x20", {"engines.matrix.input_bits": 16, "engines.matrix.weight_bits": 16},
          "its numbers have 8 bits, those of the machine 16"),
         ("odd-12x20", {"memories.accumulators.size_bytes": 7 * 80},
-         "12 accumulators, and there are 7"),
+         "10 accumulators, and there are 7"),
     ],
 )  # fmt: skip
 def test_machines_that_cannot_say_why(name, overrides, message):

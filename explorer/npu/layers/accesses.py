@@ -64,6 +64,11 @@ class VectorLayer(Layer, Protocol):
         ...
 
     @property
+    def is_in_place(self) -> bool:
+        """Whether results are made where the first operand was loaded to."""
+        ...
+
+    @property
     def micro_per_block(self) -> int:
         """Micro-operations of its longest sequence, for one block of channels."""
         ...

@@ -118,6 +118,11 @@ class Elementwise:
         return False
 
     @property
+    def is_in_place(self) -> bool:
+        """Where the first operand is computed, and no number of it is read again."""
+        return self.left.constant is None and self.left.shape == self.output.shape
+
+    @property
     def micro_per_block(self) -> int:
         return 1
 

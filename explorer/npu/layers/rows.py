@@ -138,6 +138,10 @@ class RowLayer(ABC):
         return None
 
     @property
+    def is_in_place(self) -> bool:
+        return True
+
+    @property
     def micro_per_block(self) -> int:
         return 1
 

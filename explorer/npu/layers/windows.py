@@ -87,6 +87,10 @@ class WindowLayer:
         return False
 
     @property
+    def is_in_place(self) -> bool:
+        return False
+
+    @property
     def micro_per_block(self) -> int:
         return max(1, self.kernel[0] * self.kernel[1] - 1)
 

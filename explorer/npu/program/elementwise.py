@@ -2,7 +2,9 @@
 
     left   add -zero point, shift to the left, requantize (all bits kept)          in its place
     right  the same
-    result zeros, add left, operation with right; requantize, or zero point and limits
+    result left, or zeros and left; operation with right; requantize, or zero point and limits
+
+A shift to the left is part of the factor where that rounds alike.
 
 Machines that only shift (VTA) do it by immediates: one number for all channels.
 """
@@ -19,6 +21,8 @@ from explorer.npu.tiling.vector import TiledVectors, VectorTile
 from explorer.targets.npu.instructions import Instruction, MicroOperation, Requantize, Vector
 
 MAX_SHIFT = 31
+MAX_MULTIPLIER_SHIFT = 62
+"""Of the machine's 64 bits."""
 
 
 class ElementwiseWriter(VectorWriter):
@@ -38,8 +42,9 @@ class ElementwiseWriter(VectorWriter):
                 number += operand.factor is not None
             elif index and layer.kind == "sub":
                 yield from self.immediate(*self._extent_of(tile, index), "multiply", -1)
-        yield from self.reset(results, size)
-        yield from self.gathered(tile, 0, Vector, [(0, 0)], operation="add")
+        if not layer.is_in_place:
+            yield from self.reset(results, size)
+            yield from self.gathered(tile, 0, Vector, [(0, 0)], operation="add")
         if len(layer.operands) > 1:
             operation, _ = OPERATIONS[layer.kind]
             yield from self.gathered(tile, 1, Vector, [(0, 0)], operation=operation)
@@ -55,17 +60,35 @@ class ElementwiseWriter(VectorWriter):
         yield from self.immediate(results, size, "maximum", layer.low)
         yield from self.immediate(results, size, "minimum", layer.high)
 
+    @property
+    def factors(self) -> tuple[Factor, ...]:
+        """Of operands with what they are shifted by before, where that is the same."""
+        computed = [one.factor for one in self.made.operands if one.constant is None]
+        found = [self._joined(factor) or factor for factor in computed]
+        return tuple(factor for factor in (*found, self.made.factor) if factor is not None)
+
+    def _joined(self, factor: Factor | None) -> Factor | None:
+        """A factor times two to the power of the lift; None where it rounds otherwise."""
+        if factor is None or not self.machine.instruction_set.requantizes:
+            return None
+        multiplier, shift = factor
+        # Of a doubling high multiply, shifts beyond its own 31 bits round once more.
+        most = 31 if self.machine.scheme == "doubling_high_multiply" else MAX_MULTIPLIER_SHIFT
+        if not self.made.lift <= shift <= most:
+            return None
+        return multiplier, shift - self.made.lift
+
     def _extent_of(self, tile: VectorTile, operand: int) -> tuple[int, int]:
         """Where it begins, and how many accumulators it is."""
         tall, wide = self.extent(tile, self.layer.accesses[operand])
-        return self.tiled.starts[operand], len(tile.blocks) * tall * wide
+        return self.tiled.start_of(tile, operand), len(tile.blocks) * tall * wide
 
     def _operand(self, tile: VectorTile, index: int, number: int) -> Iterator[Instruction]:
         layer, (start, size) = self.made, self._extent_of(tile, index)
         operand = layer.operands[index]
         if operand.zero_point:
             yield from self.immediate(start, size, "add", -operand.zero_point)
-        if layer.lift:
+        if layer.lift and self._joined(operand.factor) is None:
             yield from self.immediate(start, size, "shift_right", -layer.lift)
         if operand.factor is not None:
             width = layer.width(self.machine)

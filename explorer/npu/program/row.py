@@ -1,6 +1,6 @@
 """Rows over channels as instructions.
 
-    results    zeros, add input; add minus what is taken off before; one step for each position's
+    results    the input; add minus what is taken off before; one step for each position's
                row, in its place
 
 Of a tile all blocks of channels lie one behind the other: those of a position are as far apart as
@@ -15,7 +15,7 @@ from explorer.npu.layers.rows import RowLayer
 from explorer.npu.program.addresses import Addresses
 from explorer.npu.program.vector import VectorWriter
 from explorer.npu.tiling.vector import TiledVectors, VectorTile
-from explorer.targets.npu.instructions import Instruction, MicroOperation, Vector
+from explorer.targets.npu.instructions import Instruction, MicroOperation
 
 
 class RowWriter(VectorWriter):
@@ -28,8 +28,6 @@ class RowWriter(VectorWriter):
     def compute(self, tile: VectorTile) -> Iterator[Instruction]:
         """Numbers as wide as sums, then what their rows become."""
         layer, (results, size) = self.rows, self.results(tile)
-        yield from self.reset(results, size)
-        yield from self.gathered(tile, 0, Vector, [(0, 0)], operation="add")
         if layer.subtracted:
             yield from self.immediate(results, size, "add", -layer.subtracted)
         count = len(tile.blocks)

@@ -64,6 +64,11 @@ class VectorWriter(Stream):
     def tensors(self) -> tuple[Tensor, ...]:
         return (*self.layer.inputs, self.layer.output)
 
+    @property
+    def factors(self) -> tuple[tuple[int, int], ...]:
+        """Multipliers and shifts as the machine takes them."""
+        return self.layer.factors
+
     def constants(self) -> dict[str, np.ndarray]:
         """Constant operands, factors and the table."""
         machine, found = self.machine, {}
@@ -76,7 +81,7 @@ class VectorWriter(Stream):
                 numbers = np.moveaxis(split, 1, -1)
                 found[access.tensor.name] = packed(numbers, machine.accumulator_bits)
         if self.layer.factors:
-            numbers = np.array(self.layer.factors).reshape(-1, 1)
+            numbers = np.array(self.factors).reshape(-1, 1)
             wide = np.broadcast_to(numbers, (len(numbers), machine.columns))
             lists = [np.pad(one, (0, -len(one) % machine.columns)) for one in self.layer.lists]
             together = np.concatenate([wide.reshape(-1), *lists])
@@ -102,9 +107,12 @@ class VectorWriter(Stream):
         buffers, last = self.tiled.buffers, len(tiles) - 1
         for tile in tiles:
             operands = range(len(self.layer.accesses))
-            self.emit(tile.number, [load for i in operands for load in self._loads(tile, i)])
-            waits = tile.number >= buffers
-            self.emit(tile.number, list(self.compute(tile)), after=(waits, True))
+            loads: list[Instruction] = [load for i in operands for load in self._loads(tile, i)]
+            computed, waits = list(self.compute(tile)), tile.number >= buffers
+            if self.layer.is_in_place:  # the first load writes where results were stored from
+                loads, computed = [], [*loads, *computed]
+            self.emit(tile.number, loads)
+            self.emit(tile.number, computed, after=(waits, True))
             gives = tile.number + buffers <= last or tile.number == last
             self.emit(tile.number, list(self._stores(tile)), before=(True, gives))
 
@@ -153,7 +161,7 @@ class VectorWriter(Stream):
         access = self.layer.accesses[operand]
         (rows, columns), room = self.inside(tile, access)
         tall, wide = self.extent(tile, access)
-        tensor, start = access.tensor, self.tiled.starts[operand]
+        tensor, start = access.tensor, self.tiled.start_of(tile, operand)
         fields: dict[str, int] = {}
         if any(map(any, room)):
             (above, below), (left, right) = room
@@ -222,7 +230,7 @@ class VectorWriter(Stream):
         """
         access = self.layer.accesses[operand]
         tall, wide = self.extent(tile, access)
-        start, results = self.tiled.starts[operand], self.tiled.results_of(tile)
+        start, results = self.tiled.start_of(tile, operand), self.tiled.results_of(tile)
         micro = [
             MicroOperation(results + block * tile.pixels, start + (block * tall + y) * wide + x)
             for block in range(len(tile.blocks))

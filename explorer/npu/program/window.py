@@ -49,7 +49,9 @@ class WindowWriter(VectorWriter):
             at = self.tiled.spare_at if index else results
             if index:
                 yield from self.reset(at, size)
-                yield from self.flat(Vector, at, size, self.tiled.starts[0], operation="add")
+                yield from self.flat(
+                    Vector, at, size, self.tiled.start_of(tile, 0), operation="add"
+                )
             for operation, value in line.steps:
                 yield from self.immediate(at, size, operation, value)
             if index:
@@ -70,7 +72,7 @@ class WindowWriter(VectorWriter):
                 return []
             kept.append(mine)
             firsts.append(reads[mine[0]] - there.start)
-        start, results = self.tiled.starts[0], self.tiled.results_of(tile)
+        start, results = self.tiled.start_of(tile, 0), self.tiled.results_of(tile)
         to = kept[0][0] * len(tile.columns) + kept[1][0]
         micro = [
             MicroOperation(

@@ -56,9 +56,15 @@ class TiledVectors:
     """Of operands, of results as many as there are buffers, and of factors."""
 
     @cached_property
-    def starts(self) -> tuple[int, ...]:
-        """Where each operand begins, in accumulators."""
-        return tuple(region.address for region in dict(self.regions)["operands"])
+    def _starts(self) -> tuple[int, ...]:
+        """Where each operand begins that has a place of its own."""
+        return tuple(region.address for region in dict(self.regions).get("operands", ()))
+
+    def start_of(self, tile: VectorTile, operand: int) -> int:
+        """Where an operand of a tile begins, in accumulators."""
+        if not self.layer.is_in_place:
+            return self._starts[operand]
+        return self._starts[operand - 1] if operand else self.results_of(tile)
 
     def results_of(self, tile: VectorTile) -> int:
         """Where a tile's results begin, in accumulators."""
@@ -80,7 +86,7 @@ class TiledVectors:
         computed meanwhile should share no bank."""
         sizes = [
             self.blocks * access.window(0, self.rows) * access.window(1, self.columns)
-            for access in self.layer.accesses
+            for access in self.layer.accesses[self.layer.is_in_place :]
         ]
         results = [self.blocks * self.rows * self.columns] * self.buffers
         found = [("operands", size, 0) for size in sizes]

@@ -413,6 +413,13 @@ class Build:
                 parts.append(self.value(ShapeOp, [size.value], start=axis, end=axis + 1))
         return self.concat(parts, 0)
 
+    def times(self, size: Size, factor: int) -> Size:
+        """A multiple of a size, computed where it is not known."""
+        found = self._resolved(size)
+        if isinstance(found, int):
+            return found * factor
+        return plain(self.shape_vector([size]) * self.weight(np.array([factor], np.int64)))
+
     def squeeze(self, x: Value, axes: Sequence[int]) -> Expr:
         dropped = self.axes(axes, self.rank(x))
         return self.reshape(x, [s for a, s in enumerate(self.all_sizes(x)) if a not in dropped])

@@ -15,6 +15,7 @@ import numpy as np
 
 from explorer.importers.building.build import Undecided
 from explorer.importers.building.expr import Expr
+from explorer.importers.building.images.computed_resize import ComputedManner, resize_by_data
 from explorer.importers.building.images.resizing import (
     CROPPING,
     Manner,
@@ -22,7 +23,6 @@ from explorer.importers.building.images.resizing import (
     resized,
 )
 from explorer.importers.building.limits import check_size
-from explorer.importers.onnx.images.computed_resize import ComputedManner, resize_by_data
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
 

@@ -96,7 +96,8 @@ def transpose(node: Node, build: Build) -> Expr:
 def depth_to_space(node: Node, build: Build) -> Expr:
     """Channels become blocks of pixels: DCR counts the block first, CRD the channel."""
     x, block = node.operand(0), node.integer("blocksize")
-    channels, height, width = x.sizes([1, 2, 3], "DepthToSpace")
+    (channels,) = x.sizes([1], "DepthToSpace")
+    height, width = x.dim(2), x.dim(3)
     if block < 1 or channels % block**2:
         raise ValueError(f"{channels} channels are no blocks of {block} x {block}")
     outer, batch = channels // block**2, x.dim(0)
@@ -106,7 +107,8 @@ def depth_to_space(node: Node, build: Build) -> Expr:
     else:
         split = x.reshape([batch, outer, block, block, height, width])
         moved = split.transpose([0, 1, 4, 2, 5, 3])
-    return moved.reshape([batch, outer, height * block, width * block])
+    sizes = [build.times(size, block) for size in (height, width)]
+    return moved.reshape([batch, outer, *sizes])
 
 
 @converts("SpaceToDepth")

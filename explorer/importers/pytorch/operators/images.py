@@ -6,12 +6,14 @@ aten.grid_sampler(x, grid, mode, padding, align)            taps at computed pla
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import floor, prod
 
 import numpy as np
 
 from explorer.importers.building.build import Build, Unsupported
 from explorer.importers.building.expr import Expr
+from explorer.importers.building.images.computed_resize import ComputedManner, resize_by_data
 from explorer.importers.building.images.resizing import Manner, ResizedAxis, resized
 from explorer.importers.building.images.sampling import sampled, taps_of
 from explorer.importers.pytorch.operators.node import AtenNode
@@ -25,13 +27,14 @@ def upsample(node: AtenNode, build: Build) -> Expr:
     x = node.operand("input" if node.has("input") else "self")
     name = node.call.target.removeprefix("aten.").split(".")[0]
     rank = x.rank - 2
+    scales, is_aligned = _scales(node, rank), node.flag("align_corners")
+    if any(x.size(axis) is None for axis in range(2, 2 + rank)):
+        return _upsample_open(node, x, scales, _manner(name, is_aligned, x.dtype), build)
     known = x.sizes(range(2, 2 + rank), "another size")
-    scales = _scales(node, rank)
     if node.has("output_size"):
         targets = node.integers("output_size", build)
     else:
         targets = [floor(s * (f or 1.0)) for s, f in zip(known, scales, strict=True)]
-    is_aligned = node.flag("align_corners")
     if is_aligned and name.endswith("_aa"):  # only the distance of pixels is that of corners
         if 1 in targets or 1 in known:
             raise Unsupported("aligned corners of a single pixel")
@@ -43,6 +46,23 @@ def upsample(node: AtenNode, build: Build) -> Expr:
         if size != target or (scale is not None and scale != 1.0)
     ]
     return resized(x, axes, _manner(name, is_aligned, x.dtype), build)
+
+
+def _upsample_open(
+    node: AtenNode, x: Expr, scales: Sequence[float | None], manner: Manner, build: Build
+) -> Expr:
+    """`upsample` of sizes that a call decides."""
+    if manner.antialias or (manner.is_fixed_point and not x.is_float):
+        raise Unsupported("an antialiased image, or one of bytes, of a size that a call decides")
+    axes = list(range(2, x.rank))
+    computed = ComputedManner(
+        manner.mode, manner.coordinates, manner.nearest, manner.cubic_coefficient
+    )
+    if node.has("output_size"):
+        vector = build.shape_vector(node.sizes("output_size"))
+        return resize_by_data(x, vector, False, axes, computed, build)
+    vector = build.weight(np.array([scale or 1.0 for scale in scales], np.float32))
+    return resize_by_data(x, vector, True, axes, computed, build)
 
 
 def _manner(name: str, is_aligned: bool, dtype: np.dtype) -> Manner:

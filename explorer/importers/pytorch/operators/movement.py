@@ -217,12 +217,13 @@ def pixel_shuffle(node: AtenNode, build: Build) -> Expr:
     """Channels become blocks of pixels."""
     x, block = node.operand("self"), node.integer("upscale_factor", build)
     rank = x.rank
-    channels, height, width = x.sizes(range(rank - 3, rank), "blocks of pixels")
-    rest = x.all_sizes()[: rank - 3]
+    (channels,) = x.sizes([rank - 3], "blocks of pixels")
+    *rest, _, height, width = x.all_sizes()
     split = x.reshape([*rest, channels // block**2, block, block, height, width])
     n = rank - 3
     moved = split.transpose([*range(n), n, n + 3, n + 1, n + 4, n + 2])
-    return moved.reshape([*rest, channels // block**2, height * block, width * block])
+    sizes = [build.times(size, block) for size in (height, width)]
+    return moved.reshape([*rest, channels // block**2, *sizes])
 
 
 def pixel_unshuffle(node: AtenNode, build: Build) -> Expr:

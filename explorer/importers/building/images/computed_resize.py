@@ -5,7 +5,7 @@
     y = top.gather(x, round(p))                 nearest
     y = top.interpolate(x, [floor(p), floor(p) + 1], [1 - (p - floor(p)), p - floor(p)])
 
-Numbers are those of `resize.py`, in single precision. An axis that keeps its size, as far as that
+Numbers are those of `resizing.py`, in single precision. An axis that keeps its size, as far as that
 can be seen (a scale of 1, or its own size among those that were joined to a vector), is left out.
 """
 
@@ -17,11 +17,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from explorer.importers.building.build import Undecided
+from explorer.importers.building.build import Build, Undecided, Unsupported
 from explorer.importers.building.expr import Expr, where
 from explorer.importers.building.images.interpolation import whole
-from explorer.importers.onnx.program.build import Build
-from explorer.importers.onnx.program.nodes import Unsupported
 from explorer.ir.top.indexing import GatherOp
 from explorer.ir.top.interpolation import InterpolateOp
 from explorer.ir.top.movement.concat import ConcatOp

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from explorer.errors import InputError
+from explorer.ir.sizes.symbols import parse
 from explorer.results.displayed import Displayed
 
 if TYPE_CHECKING:
@@ -144,11 +145,12 @@ def bind_dimensions(model: SourceModel, sizes: Mapping[str, int]) -> dict[str, i
             bound.setdefault(name, max(model.ranges.get(name, (1, None))[0], 1))
     for value in model.inputs:
         for axis, size in enumerate(value.shape or ()):
-            if isinstance(size, str) and size not in bound:
+            if isinstance(size, str) and not {*_names_of(model, size)} <= bound.keys():
+                name = _names_of(model, size)[0]
                 raise InputError(
                     f"axis {axis} of input {value.name!r} has no size of its own: {size!r}",
                     node=value.name,
-                    hint=f"give one, as --dim {size}=16 (dimensions=), or inputs that tell it: "
+                    hint=f"give one, as --dim {name}=16 (dimensions=), or inputs that tell it: "
                     "--input FILE.npz",
                 )
     return bound
@@ -174,15 +176,29 @@ def sizes_of_inputs(model: SourceModel, inputs: Mapping[str, np.ndarray]) -> dic
                 f"input {name!r}: expected {len(shape)} axes, got {array.ndim}", node=name
             )
         for axis, (dimension, size) in enumerate(zip(shape, array.shape, strict=True)):
-            is_named = isinstance(dimension, str)
-            expected = sizes.setdefault(dimension, size) if is_named else dimension
+            expected: Dim = dimension
+            if isinstance(dimension, str):
+                _see_size(model, dimension, size, sizes)
+                (expected,) = with_sizes((dimension,), sizes)
             if size != expected:
+                is_named = isinstance(dimension, str)
                 what = f"as {dimension!r} has elsewhere" if is_named else "as the model says"
                 raise InputError(
                     f"input {name!r}: axis {axis} has size {size}, expected {expected} {what}",
                     node=name,
                 )
     return sizes
+
+
+def _see_size(model: SourceModel, dimension: str, size: int, sizes: dict[str, int]) -> None:
+    """Adds the name that a dimension says, where it is not known yet."""
+    names = _names_of(model, dimension)
+    if names == (dimension,):
+        sizes.setdefault(dimension, size)
+        return
+    found = parse(dimension).substituted(sizes).solved(size)
+    if found is not None:
+        sizes.setdefault(*found)
 
 
 def sizes_of_examples(model: SourceModel, inputs: Mapping[str, np.ndarray]) -> dict[str, int]:
@@ -199,7 +215,7 @@ def sizes_of_examples(model: SourceModel, inputs: Mapping[str, np.ndarray]) -> d
             continue
         for dimension, size in zip(shape, array.shape[array.ndim - len(shape) :], strict=True):
             if isinstance(dimension, str) and not _BATCH_NAME.search(dimension):
-                sizes.setdefault(dimension, size)
+                _see_size(model, dimension, size, sizes)
     return sizes
 
 
@@ -227,14 +243,23 @@ def check_dimension_names(model: SourceModel, sizes: Mapping[str, int]) -> None:
 
 def symbolic_dimensions(model: SourceModel) -> tuple[str, ...]:
     """Names of the inputs' symbolic dimensions, in order, once each."""
-    names = [d for value in model.inputs for d in value.shape or () if isinstance(d, str)]
-    return tuple(dict.fromkeys(names))
+    named = [d for value in model.inputs for d in value.shape or () if isinstance(d, str)]
+    return tuple(dict.fromkeys(name for d in named for name in _names_of(model, d)))
+
+
+def _names_of(model: SourceModel, dimension: str) -> tuple[str, ...]:
+    """The dimension itself, or the names that it is computed from: `2*h` where the model has h."""
+    names = parse(dimension).names
+    return names if names and all(name in model.ranges for name in names) else (dimension,)
 
 
 def with_sizes(shape: Shape, sizes: Mapping[str, int]) -> Shape:
     """The shape with the names that have a size replaced by it."""
 
     def size_of(dimension: Dim) -> Dim:
-        return sizes.get(dimension, dimension) if isinstance(dimension, str) else dimension
+        if not isinstance(dimension, str) or dimension in sizes:
+            return sizes[dimension] if isinstance(dimension, str) else dimension
+        found = parse(dimension).substituted(sizes)
+        return found.constant if found.is_number else dimension
 
     return tuple(size_of(d) for d in shape)

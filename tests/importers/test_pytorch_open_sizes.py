@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import explorer as ex
+from explorer.errors import InputError
+from explorer.importers.model import symbolic_dimensions
 
 torch = pytest.importorskip("torch", reason="torch is not installed: no test of PyTorch runs")
 CALLS = [(3, 12), (1, 4), (2, 7), (3, 5)]
@@ -86,6 +88,41 @@ def test_one_program_gives_what_eager_gives_at_each_size(kind):
             with torch.no_grad():
                 expected = module(ids(*call)).numpy()
             np.testing.assert_allclose(found, expected, rtol=1e-5, atol=2e-6)
+
+
+class Halves(torch.nn.Module):
+    """Half as large and back, blocks of pixels and groups of channels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.outer = torch.nn.Conv2d(4, 4, 3, padding=1), torch.nn.GroupNorm(2, 8)
+
+    def forward(self, x: Any) -> Any:
+        small = torch.nn.functional.max_pool2d(self.inner(x).relu(), 2)
+        back = torch.nn.functional.interpolate(small, scale_factor=2.0, mode="bilinear")
+        same = torch.nn.functional.interpolate(small, size=x.shape[2:], mode="nearest")
+        return torch.nn.functional.pixel_shuffle(self.outer(torch.cat([back, same], 1)), 2)
+
+
+def test_sizes_that_are_multiples_follow_from_their_symbols():
+    torch.manual_seed(4)
+    module, half = Halves().eval(), [torch.export.Dim(n, min=2, max=8) for n in ("h", "w")]
+    sizes = {2: 2 * half[0], 3: 2 * half[1]}
+    with torch.no_grad():
+        x = torch.randn(1, 4, 8, 12)
+        exported = torch.export.export(module, (x,), dynamic_shapes=(sizes,))
+    model = ex.load(exported)
+    h, w = symbolic_dimensions(model)
+    compiled = ex.compile(model, dimensions={h: (2, 6), w: (2, 6)})
+    with compiled.open() as program:
+        for call in [(12, 12), (4, 4), (8, 6)]:
+            x = torch.randn(1, 4, *call)
+            (found,) = program.run({"x": x.numpy()}).values()
+            np.testing.assert_allclose(found, module(x).detach().numpy(), rtol=1e-4, atol=1e-5)
+    with pytest.raises(InputError, match=f"axis 2 has size 7|is 7, which is no 2.{h}"):
+        compiled.run({"x": np.zeros((1, 4, 7, 4), np.float32)})
+    with pytest.raises(InputError, match=f"{h} is 7 in the inputs"):
+        compiled.run({"x": np.zeros((1, 4, 14, 4), np.float32)})
 
 
 class Scanned(torch.nn.Module):

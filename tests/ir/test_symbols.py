@@ -76,4 +76,14 @@ def test_arithmetic_means_what_it_means_for_numbers(a, b, divisor, sizes):
 def test_an_exact_quotient_or_none():
     assert str(parse("6*a*b").quotient(parse("2*a"))) == "3*b"
     assert parse("6*a").quotient(parse("4*a")) is None
+    assert str(parse("512*a-3072").quotient(parse("a-6"))) == "512"
+    assert str((parse("a-6") * parse("2*a*b+1")).quotient(parse("a-6"))) == "2*a*b+1"
+    assert parse("512*a-3071").quotient(parse("a-6")) is None
     assert parse("a+1").quotient(parse("a")) is None
+
+
+def test_the_only_name_of_a_multiple_is_solved():
+    assert parse("2*h+3").solved(11) == ("h", 4)
+    assert parse("2*h+3").solved(10) is None
+    assert parse("h//2").solved(4) is None
+    assert parse("h*w").solved(4) is None

@@ -47,6 +47,16 @@ def sizes_of_call(sizes: OpenSizes, inputs: Mapping[str, np.ndarray]) -> dict[st
                 hint=f"give inputs in which {name} is the same",
             )
     call = {name: size for name, (size, _) in found.items()}
+    for axis, text, size in derived:
+        solved = parse(text).substituted(call).solved(size)
+        if solved is not None:
+            call.setdefault(*solved)
+        elif not set(parse(text).names) <= call.keys():
+            raise InputError(
+                f"dimension {axis.axis} of input {axis.name!r} is {size}, which is no {text}",
+                node=axis.name,
+                hint=f"give {axis.name} with a size of {text}",
+            )
     _check_bounds(sizes, call)
     for axis, text, size in derived:
         if set(parse(text).names) <= call.keys() and parse(text).value(call) != size:

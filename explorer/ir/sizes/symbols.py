@@ -139,6 +139,17 @@ class Expression:
         ((product, coefficient),) = self.terms
         return coefficient if product == (Name(name),) else None
 
+    def solved(self, value: int) -> tuple[str, int] | None:
+        """The only name of factor * name + constant and its size where the expression is `value`.
+
+        None for other expressions, and where no whole number is the size.
+        """
+        varying = self - self.constant
+        if len(varying.names) != 1 or (factor := varying.multiple_of(varying.names[0])) is None:
+            return None
+        size, rest = divmod(value - self.constant, factor)
+        return None if rest else (varying.names[0], size)
+
     # -- arithmetic ------------------------------------------------------------------------------
     def __add__(self, other: Expression | int) -> Expression:
         terms = dict(self.terms)

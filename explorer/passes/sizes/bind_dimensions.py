@@ -57,7 +57,7 @@ class BindDimensions(Pass):
     def bound_sizes(self, function: func.FuncOp) -> dict[str, int]:
         """A size for every symbolic dimension; InputError for unknown names and missing sizes."""
         shapes = named_shapes(function)
-        symbols = {i: [d for d in s if isinstance(d, str)] for i, s in shapes.items()}
+        symbols = {i: [n for d in s for n in self._names_of(d)] for i, s in shapes.items()}
         names = list(dict.fromkeys(name for found in symbols.values() for name in found))
         for name, size in self.sizes.items():
             if name not in names:
@@ -79,6 +79,14 @@ class BindDimensions(Pass):
                 hint=" ".join(f"--dim {name}=16" for name in missing),
             )
         return sizes
+
+    def _names_of(self, dimension: Dim) -> tuple[str, ...]:
+        """The dimension, or the names that have a size and that it is computed from: `2*h`."""
+        if not isinstance(dimension, str):
+            return ()
+        names = parse(dimension).names
+        is_derived = dimension not in self.sizes and {*names} <= self.sizes.keys()
+        return names if is_derived else (dimension,)
 
 
 def named_shapes(function: func.FuncOp) -> dict[str, Shape]:

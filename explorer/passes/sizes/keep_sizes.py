@@ -36,6 +36,7 @@ from explorer.ir.origins import sources_of
 from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
 from explorer.ir.rewriting.passes import EventLog, Pass
 from explorer.ir.sizes.ranges import SizeRange
+from explorer.ir.sizes.symbols import parse
 from explorer.ir.structure import value_name
 from explorer.ir.top.data import ReturnOp, WeightOp
 from explorer.ir.top.movement.slices import SliceOp
@@ -72,7 +73,8 @@ class KeepSizes(Pass):
             raise self.refused(str(error), error.op) from None
         known = OpenShapes.of(function, rewriter.weights, self.ranges, self.sizes)
         # Some models are imported at the sizes of the dimensions that have one.
-        left = {d for shape in named_shapes(function).values() for d in shape}
+        shown = {str(d) for shape in named_shapes(function).values() for d in shape}
+        left = shown | {name for dimension in shown for name in parse(dimension).names}
         sizes = {name: size for name, size in self.sizes.items() if name in left}
         bound = BindDimensions(sizes, 1).run(rewriter, options)
         keeping = _Keeping(self, function, known, rewriter)

@@ -117,6 +117,16 @@ GRAPHS = {
     'nearest_mode = "floor"> (x, , f) }',
     "normalized": "(float[b,s,4] x) => (float[b,s,4] y) <float[4] g = {1.0,2.0,3.0,4.0}, "
     "float[4] c = {0.0,0.0,1.0,1.0}> { y = LayerNormalization <axis = -1> (x, g, c) }",
+    "normalized over both": "(float[b,3,h,w] x) => (float[b,3,h,w] y) <float[3] g = {1.0,2.0,3.0}, "
+    "float[3] c = {0.0,1.0,-1.0}> { y = InstanceNormalization (x, g, c) }",
+    "groups normalized": "(float[b,4,h,w] x) => (float[b,4,h,w] y) <float[2] g = {1.0,2.0}, "
+    "float[2] c = {0.0,1.0}, int64[3] r = {0,2,-1}> { d = Shape (x)  z = Reshape (x, r) "
+    "n = InstanceNormalization (z, g, c)  y = Reshape (n, d) }",
+    "normalized along the open axis": "(float[b,s,4] x, float[s] g) => (float[b,s,4] y) "
+    "{ t = Transpose <perm = [0,2,1]> (x)  n = LayerNormalization <axis = -1> (t, g) "
+    "y = Transpose <perm = [0,2,1]> (n) }",
+    "neighbours": "(float[b,3,h,w] x) => (float[b,3,h,w] y) { y = LRN <size = 3> (x) }",
+    "blocks": "(float[b,4,h,w] x) => (float[b,1,o,q] y) { y = DepthToSpace <blocksize = 2> (x) }",
     "batch statistics": "(float[b,2,h,w] x) => (float[b,2,h,w] y) <float[2] o = {1.0,2.0}> "
     "{ y = BatchNormalization (x, o, o, o, o) }",
 }

@@ -34,12 +34,13 @@ from explorer.ir.top.movement.slices import SliceOp
 from explorer.ir.top.pooling import PoolOp
 from explorer.ir.top.reductions.arg import ArgOp
 from explorer.ir.top.reductions.cumulative import CumulativeOp
-from explorer.ir.top.reductions.normalization import SoftmaxOp
+from explorer.ir.top.reductions.normalization import InstanceNormOp, LayerNormOp, SoftmaxOp
 from explorer.ir.top.reductions.reduction import ReduceOp, TopKOp
 from explorer.ir.top.shapes import RangeOp
 from explorer.ir.types import element_type_of, is_static, numpy_dtype, shape_of, static_shape
 from explorer.passes.sizes.call_numbers import Factors
 from explorer.passes.sizes.open_axes import INF, MixedAxis, OpenAxes, as_array, positive
+from explorer.passes.sizes.open_normalizations import spelled_out
 from explorer.results.program import OpenAxis
 
 NEUTRAL_OF_REDUCTION: Mapping[str, float] = {
@@ -107,6 +108,20 @@ class OpenOperations(OpenAxes):
 
     def softmax(self, op: SoftmaxOp) -> None:
         self._mask_along(op, [positive(op.get("axis"), op)], -INF, keeps=True)
+
+    def normalization(self, op: LayerNormOp | InstanceNormOp) -> None:
+        """One over an open axis is spelled out."""
+        if not any(axis in op.mixed_axes() for axis in self.of(op.input)):
+            self.carry(op, {})
+            return
+        with self.events.rewrite("normalize", op, "its sums end with the call's sizes"):
+            made, result = spelled_out(op, self.numbers)
+        for one in made:
+            self.visit(one)
+        axes = self.of(made[-1].results[0])
+        with self.events.rewrite("normalize", op, "its result is that of the sums"):
+            self.rewriter.replace(op, result)
+        self._axes[result] = dict(axes)
 
     def reduce(self, op: ReduceOp) -> None:
         rank = len(shape_of(op.input))
@@ -488,7 +503,9 @@ _CHANGES: Mapping[type, Callable[..., None]] = {
     ConvOp: OpenOperations.window,
     CumulativeOp: OpenOperations.cumulative,
     GatherOp: OpenOperations.gather,
+    InstanceNormOp: OpenOperations.normalization,
     InterpolateOp: OpenOperations.interpolate,
+    LayerNormOp: OpenOperations.normalization,
     MatMulOp: OpenOperations.matmul,
     PadOp: OpenOperations.pad,
     PoolOp: OpenOperations.window,

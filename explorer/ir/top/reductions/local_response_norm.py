@@ -46,6 +46,9 @@ class LocalResponseNormOp(Blockable, NormalizationOperation):
         if len(shape) < 2 or self.get("size") < 1:
             raise ValueError(f"{self.name} of {shape} over {self.get('size')} channels")
 
+    def mixed_axes(self) -> Sequence[int]:
+        return (CHANNELS,)
+
     def reach(self, channels: int) -> tuple[int, int]:
         """Channels that the window reaches back and ahead: at most those that there are."""
         size = self.get("size")

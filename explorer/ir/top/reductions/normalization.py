@@ -565,6 +565,9 @@ class InstanceNormOp(NormalizationOperation):
         if len(shape) < 3:
             raise ValueError(f"{self.name} needs spatial axes (N, C, ...), not {shape}")
 
+    def mixed_axes(self) -> Sequence[int]:
+        return range(2, len(shape_of(self.input)))
+
     @in_arithmetic_types
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
         x, *parameters = operands

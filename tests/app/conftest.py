@@ -53,7 +53,7 @@ def served(*command: str) -> Iterator[tuple[str, subprocess.Popen]]:
         process.wait(30)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def serve_apart() -> Callable[..., Any]:
     """`served`, for an app of a test's own."""
     return served

@@ -22,43 +22,19 @@ def row_of(page: Any, name: str) -> Any:
     return page.locator(".side-table tbody tr", has=page.locator("th", has_text=name))
 
 
-@pytest.fixture
-def forked(opened_app: Any) -> Any:
-    """`without fuse-activation` of the first branch, which is looked at."""
+def test_a_fork_is_compared_with_its_base_in_numbers_in_turns_and_side_by_side(opened_app: Any):
     watched = opened_app()
+    page = watched.page
     watched.wait_until_done()
-    watched.page.get_by_role("checkbox", name="run fuse-activation").first.uncheck()
+    page.get_by_role("checkbox", name="run fuse-activation").first.uncheck()
     watched.wait_for_branch("without fuse-activation")
     watched.wait_until_done()
-    return watched
 
-
-def test_the_base_is_on_the_left_whichever_is_looked_at(forked: Any):
-    page = forked.page
-    compare(page, "totals")
-    page.wait_for_selector(".side-table")
-    assert heads(forked) == ["A first", "B without fuse-activation"]
-    expect(page.locator(".compare-current")).to_contain_text("B without fuse-activation")
-    expect(row_of(page, "operations")).to_contain_text("more")
-    page.get_by_label("branch", exact=True).select_option(index=0)
-    forked.wait_for_branch("first")
-    page.wait_for_selector(".side-table")
-    assert heads(forked) == ["A first", "B without fuse-activation"]
-    page.get_by_role("button", name="swap").click()
-    page.locator(".side-table th", has_text="A without fuse-activation").wait_for()
-    expect(row_of(page, "operations")).to_contain_text("less")
-    assert forked.is_clean(), forked
-
-
-def test_times_that_were_not_taken_in_turns_are_doubtful(forked: Any):
-    page = forked.page
+    # Times that were not taken in turns are doubtful.
     compare(page, "totals")
     expect(row_of(page, "latency")).to_contain_text("more ?")
 
-
-def test_in_turns_a_difference_is_told_from_the_spread(forked: Any):
-    page = forked.page
-    compare(page, "totals")
+    # In turns a difference is told from the spread.
     page.get_by_role("button", name="measure in turns").click()
     page.locator(".turns-state", has_text="4 rounds in turns on Invented CPU").wait_for()
     latency = row_of(page, "latency")
@@ -68,46 +44,7 @@ def test_in_turns_a_difference_is_told_from_the_spread(forked: Any):
     compare(page, "kernels")
     row = page.locator(".dock-body tbody tr", has=page.get_by_text("conv_3", exact=True))
     expect(row).to_contain_text("no difference")
-    assert forked.is_clean(), forked
 
-
-def test_the_same_program_makes_no_difference(opened_app: Any):
-    """A decision that changes nothing in the code: whatever was measured is chance."""
-    watched = opened_app()
-    page = watched.page
-    watched.wait_until_done()
-    page.locator('.node[data-id="conv_1"]').click()
-    page.get_by_role("button", name="fork +").click()
-    page.get_by_label("pixels of conv_1").select_option(label="4")
-    watched.wait_for_branch("conv_1 pixels = 4")
-    watched.wait_until_done()
-    compare(page, "totals")
-    expect(row_of(page, "latency")).to_contain_text("no difference")
-    compare(page, "kernels")
-    rows = page.locator(".dock-body tbody tr")
-    expect(rows.first).to_contain_text("no difference")
-    assert all("no difference" in row for row in watched.names(".dock-body tbody tr"))
-
-
-def test_a_selection_is_carried_into_the_branch(opened_app: Any):
-    """fused_1 took over conv_2 and the addition: without fusion there is no such operation."""
-    watched = opened_app()
-    page = watched.page
-    watched.wait_until_done()
-    page.get_by_role("slider", name="pass", exact=True).fill("8")
-    page.locator('.node[data-id="conv_1"]').click()
-    page.keyboard.press("4")
-    page.get_by_role("checkbox", name="run fuse-activation").first.uncheck()
-    watched.wait_for_branch("without fuse-activation")
-    watched.wait_until_done()
-    expect(page.locator(".subject h2")).not_to_be_empty()
-    expect(page.locator(".inspector")).not_to_contain_text("Nothing of this operation is left")
-    page.wait_for_selector(".inspector .code .line")
-    assert watched.is_clean(), watched
-
-
-def test_two_branches_stand_side_by_side_in_step(forked: Any):
-    page = forked.page
     compare(page, "totals")
     page.get_by_role("button", name="side by side", exact=True).click()
     columns = page.locator(".twin")
@@ -140,4 +77,50 @@ def test_two_branches_stand_side_by_side_in_step(forked: Any):
     expect(columns).to_have_count(0)
     # What was found stays.
     expect(page.locator(".subject h2")).to_have_text("conv_3")
-    assert forked.is_clean(), forked
+
+    # The base is on the left, whichever is looked at.
+    compare(page, "totals")
+    page.wait_for_selector(".side-table")
+    assert heads(watched) == ["A first", "B without fuse-activation"]
+    expect(page.locator(".compare-current")).to_contain_text("B without fuse-activation")
+    expect(row_of(page, "operations")).to_contain_text("more")
+    page.get_by_label("branch", exact=True).select_option(index=0)
+    watched.wait_for_branch("first")
+    page.wait_for_selector(".side-table")
+    assert heads(watched) == ["A first", "B without fuse-activation"]
+    page.get_by_role("button", name="swap").click()
+    page.locator(".side-table th", has_text="A without fuse-activation").wait_for()
+    expect(row_of(page, "operations")).to_contain_text("less")
+    assert watched.is_clean(), watched
+
+
+def test_what_is_no_difference_and_a_selection_that_is_carried_into_the_branch(opened_app: Any):
+    """A decision that changes nothing in the code: whatever was measured is chance. fused_1 took
+    over conv_2 and the addition: without fusion there is no such operation."""
+    watched = opened_app()
+    page = watched.page
+    watched.wait_until_done()
+    page.locator('.node[data-id="conv_1"]').click()
+    page.get_by_role("button", name="fork +").click()
+    page.get_by_label("pixels of conv_1").select_option(label="4")
+    watched.wait_for_branch("conv_1 pixels = 4")
+    watched.wait_until_done()
+    compare(page, "totals")
+    expect(row_of(page, "latency")).to_contain_text("no difference")
+    compare(page, "kernels")
+    rows = page.locator(".dock-body tbody tr")
+    expect(rows.first).to_contain_text("no difference")
+    assert all("no difference" in row for row in watched.names(".dock-body tbody tr"))
+
+    page.get_by_label("branch", exact=True).select_option(index=0)
+    watched.wait_for_branch("first")
+    page.get_by_role("slider", name="pass", exact=True).fill("8")
+    page.locator('.node[data-id="conv_1"]').click()
+    page.keyboard.press("4")
+    page.get_by_role("checkbox", name="run fuse-activation").first.uncheck()
+    watched.wait_for_branch("without fuse-activation")
+    watched.wait_until_done()
+    expect(page.locator(".subject h2")).not_to_be_empty()
+    expect(page.locator(".inspector")).not_to_contain_text("Nothing of this operation is left")
+    page.wait_for_selector(".inspector .code .line")
+    assert watched.is_clean(), watched

@@ -104,6 +104,20 @@ def start(
     return started
 
 
+@pytest.fixture(scope="module")
+def address(
+    serve_apart: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """The same app for tests that do not end it: whoever comes begins with a new workspace."""
+    folder = tmp_path_factory.mktemp("app")
+    (folder / "models").mkdir()
+    (folder / "models" / "good.onnx").write_bytes(b"")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EXPLORER_WORKSPACES", str(folder / "workspaces"))
+        with serve_apart(str(SERVED), "a-test-token", str(folder / "models")) as (found, _):
+            yield found
+
+
 @pytest.mark.browser
 def test_a_reload_and_another_start_show_everything_as_it_was(
     start: Any, browse: Open, tmp_path: Path
@@ -202,69 +216,67 @@ def test_ir_is_edited_in_the_page_and_another_start_has_it(start: Any, browse: O
 
 
 @pytest.mark.browser
-def test_back_walks_through_what_was_looked_at_and_does_not_leave(start: Any, browse: Open):
-    with start() as address:
-        sight = browse(address)
-        page, seen = sight.page, sight.seen
-        first = seen.current_pass()
-        page.locator(".pass-row", has_text="remove-identities").click()
-        page.get_by_role("tab", name="IR", exact=True).click()
-        sight.switch_off("fuse-activation")
-        page.get_by_role("tab", name="kernels").click()
-        page.go_back()
-        expect(page.get_by_role("tab", name="memory")).to_have_attribute("aria-selected", "true")
-        page.go_back()
-        sight.branch("first")
-        tab = page.get_by_role("tab", name="IR", exact=True)
-        expect(tab).to_have_attribute("aria-selected", "true")
-        seen.expect_pass("remove-identities")
-        page.go_back()
-        expect(tab).to_have_attribute("aria-selected", "false")
-        page.go_back()
-        seen.expect_pass(first)
-        page.go_back()
-        expect(page.locator(".announcer")).to_have_text(
-            "One more step back leaves the explorer; what is open stays."
-        )
-        assert page.url.startswith(address)
-        page.go_forward()
-        seen.expect_pass(first)
-        page.go_forward()
-        seen.expect_pass("remove-identities")
-        assert seen.is_clean(), seen
+def test_back_walks_through_what_was_looked_at_and_does_not_leave(address: str, browse: Open):
+    sight = browse(address)
+    page, seen = sight.page, sight.seen
+    first = seen.current_pass()
+    page.locator(".pass-row", has_text="remove-identities").click()
+    page.get_by_role("tab", name="IR", exact=True).click()
+    sight.switch_off("fuse-activation")
+    page.get_by_role("tab", name="kernels").click()
+    page.go_back()
+    expect(page.get_by_role("tab", name="memory")).to_have_attribute("aria-selected", "true")
+    page.go_back()
+    sight.branch("first")
+    tab = page.get_by_role("tab", name="IR", exact=True)
+    expect(tab).to_have_attribute("aria-selected", "true")
+    seen.expect_pass("remove-identities")
+    page.go_back()
+    expect(tab).to_have_attribute("aria-selected", "false")
+    page.go_back()
+    seen.expect_pass(first)
+    page.go_back()
+    expect(page.locator(".announcer")).to_have_text(
+        "One more step back leaves the explorer; what is open stays."
+    )
+    assert page.url.startswith(address)
+    page.go_forward()
+    seen.expect_pass(first)
+    page.go_forward()
+    seen.expect_pass("remove-identities")
+    assert seen.is_clean(), seen
 
 
 @pytest.mark.browser
-def test_every_action_is_undone_by_a_key_a_button_or_the_history(start: Any, browse: Open):
-    with start() as address:
-        sight = browse(address)
-        page = sight.page
-        sight.switch_off("fuse-activation")
-        off = page.locator(".pass.off")
-        before = off.locator("xpath=preceding-sibling::li[1]")
-        expect(before).to_contain_text("fold-batch-norm")  # where it stood
-        sight.switch_off("remove-identities")
-        assert sight.history()[0].startswith("forked without fuse-activation, ")
-        assert len(sight.tree()) == 3
-        page.locator(".branch-row", has_text="first").first.get_by_text("delete").click()
-        expect(page.locator(".branch-show")).to_have_count(2)
-        page.locator(".explorer").focus()
-        page.keyboard.press("Control+z")
-        expect(page.locator(".branch-show")).to_have_count(3)
-        page.locator(".undo").click()
-        sight.branch("without fuse-activation")
-        expect(page.locator(".branch-show")).to_have_count(2)
-        page.keyboard.press("Control+Shift+z")
-        sight.branch("without fuse-activation, without")
-        page.locator(".history-point", has_text="opened good.onnx").click()
-        expect(page.locator(".branch-show")).to_have_text(["first"])
-        page.locator(".history-point", has_text="deleted").click()
-        expect(page.locator(".branch-show")).to_have_count(2)
-        page.locator(".document-close").click()
-        expect(page.locator(".waiting strong")).to_have_text("Nothing is open")
-        page.locator(".undo").click()
-        sight.branch("without fuse-activation, without")
-        assert sight.seen.is_clean(), sight.seen
+def test_every_action_is_undone_by_a_key_a_button_or_the_history(address: str, browse: Open):
+    sight = browse(address)
+    page = sight.page
+    sight.switch_off("fuse-activation")
+    off = page.locator(".pass.off")
+    before = off.locator("xpath=preceding-sibling::li[1]")
+    expect(before).to_contain_text("fold-batch-norm")  # where it stood
+    sight.switch_off("remove-identities")
+    assert sight.history()[0].startswith("forked without fuse-activation, ")
+    assert len(sight.tree()) == 3
+    page.locator(".branch-row", has_text="first").first.get_by_text("delete").click()
+    expect(page.locator(".branch-show")).to_have_count(2)
+    page.locator(".explorer").focus()
+    page.keyboard.press("Control+z")
+    expect(page.locator(".branch-show")).to_have_count(3)
+    page.locator(".undo").click()
+    sight.branch("without fuse-activation")
+    expect(page.locator(".branch-show")).to_have_count(2)
+    page.keyboard.press("Control+Shift+z")
+    sight.branch("without fuse-activation, without")
+    page.locator(".history-point", has_text="opened good.onnx").click()
+    expect(page.locator(".branch-show")).to_have_text(["first"])
+    page.locator(".history-point", has_text="deleted").click()
+    expect(page.locator(".branch-show")).to_have_count(2)
+    page.locator(".document-close").click()
+    expect(page.locator(".waiting strong")).to_have_text("Nothing is open")
+    page.locator(".undo").click()
+    sight.branch("without fuse-activation, without")
+    assert sight.seen.is_clean(), sight.seen
 
 
 @pytest.mark.browser

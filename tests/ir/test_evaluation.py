@@ -1,5 +1,7 @@
 """Executing `top` through NumPy meanings: incremental, isolated, checked at both ends."""
 
+import weakref
+
 import numpy as np
 import pytest
 
@@ -172,6 +174,20 @@ def test_what_was_not_asked_for_is_forgotten_and_computed_again():
     cache.forget_unused()
     cache.forget_unused()
     assert not cache.results
+
+
+def test_arrays_are_held_until_they_are_not_asked_for():
+    cache, array = EvaluationCache(), np.arange(4.0)
+    equal, held = array.copy(), weakref.ref(array)
+    number = cache.known(array)[1]
+    cache.forget_unused()  # it was asked for
+    found, same = cache.known(equal)
+    assert found is array and same == number
+    del array, found
+    cache.forget_unused()
+    assert held() is not None
+    cache.forget_unused()
+    assert held() is None
 
 
 def test_replaced_values_feed_their_users_and_are_reported_as_computed():

@@ -3,6 +3,7 @@
 import gc
 import importlib.util
 import os
+import resource
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -97,6 +98,23 @@ def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
     used = processor_seconds() - item.stash[STARTED]
     item.user_properties.append(("processor_seconds", f"{used:.3f}"))
     return result
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Iterator[Any]:
+    """The limit of `full_disk` ends with the test's function: pytest's own report, which it writes
+    before it undoes fixtures, may be a file that is longer."""
+    marker = pyfuncitem.get_closest_marker("full_disk")
+    if marker is None:
+        return (yield)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "dont_write_bytecode", True)  # a part of a module would be kept
+        resource.setrlimit(resource.RLIMIT_FSIZE, (marker.args[0], hard))
+        try:
+            return (yield)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def pytest_sessionfinish() -> None:

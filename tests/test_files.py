@@ -5,10 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-import resource
-import sys
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,21 +20,11 @@ from explorer.files import (
     write_whole,
 )
 
-
-@pytest.fixture
-def full_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """From its 1,000th byte on no file can be written, as where a disk is full."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # a part of a module would be kept
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
 # -- writing ---------------------------------------------------------------------------------------
 
 
-def test_a_full_disk_leaves_the_old_file_and_nothing_beside_it(tmp_path, full_disk):
+@pytest.mark.full_disk(1000)
+def test_a_full_disk_leaves_the_old_file_and_nothing_beside_it(tmp_path):
     path = tmp_path / "trace.nnx"
     path.write_bytes(b"what was there before")
 
@@ -49,7 +36,8 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_beside_it(tmp_path, full_di
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_what_fails_below_is_an_error_of_the_system_with_the_files_own_name(tmp_path, full_disk):
+@pytest.mark.full_disk(1000)
+def test_what_fails_below_is_an_error_of_the_system_with_the_files_own_name(tmp_path):
     with pytest.raises(OSError, match="File too large") as caught:
         write_whole(tmp_path / "entry", b"x" * 5000)
 
@@ -81,7 +69,8 @@ def test_a_file_has_the_permissions_that_others_of_the_person_have(tmp_path):
     assert (tmp_path / "b").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_line_is_appended_whole_or_not_at_all(tmp_path, full_disk):
+@pytest.mark.full_disk(1000)
+def test_a_line_is_appended_whole_or_not_at_all(tmp_path):
     path = tmp_path / "record.jsonl"
     append_line(path, "a" * 600)
     with pytest.raises(OSError, match="File too large") as caught:
@@ -92,7 +81,8 @@ def test_a_line_is_appended_whole_or_not_at_all(tmp_path, full_disk):
     assert path.read_text() == "a" * 600 + "\n" + "c" * 10 + "\n"
 
 
-def test_a_folder_appears_with_all_its_files_or_not(tmp_path, full_disk):
+@pytest.mark.full_disk(1000)
+def test_a_folder_appears_with_all_its_files_or_not(tmp_path):
     folder = tmp_path / "dump"
 
     def write() -> None:
@@ -107,7 +97,8 @@ def test_a_folder_appears_with_all_its_files_or_not(tmp_path, full_disk):
     assert not list(tmp_path.iterdir())
 
 
-def test_where_a_build_has_no_room_the_folder_is_named(full_disk, tmp_path, monkeypatch):
+@pytest.mark.full_disk(1000)
+def test_where_a_build_has_no_room_the_folder_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     message = "cannot be written: File too large"
     with pytest.raises(BuildError, match=message) as caught, temporary_files():

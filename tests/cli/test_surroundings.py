@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import resource
 import signal
 import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -18,16 +16,6 @@ import pytest
 from explorer.cli import main
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture
-def full_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """From its 2,000th byte on no file can be written; messages are shorter."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # a part of a module would be kept
-    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def assert_told(finished, *parts: object) -> None:
@@ -45,8 +33,9 @@ def assert_told(finished, *parts: object) -> None:
         ("show", "--what", "graph", "-o"),
     ],
 )
+@pytest.mark.full_disk(2000)
 def test_a_full_disk_is_one_sentence_and_leaves_nothing(
-    explorer_command, sample_models, tmp_path, full_disk, words
+    explorer_command, sample_models, tmp_path, words
 ):
     command, *rest = words
     output = tmp_path / "output.html"
@@ -57,8 +46,9 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.full_disk(2000)
 def test_a_full_folder_for_temporary_files_is_one_sentence(
-    explorer_command, sample_models, tmp_path, monkeypatch, full_disk
+    explorer_command, sample_models, tmp_path, monkeypatch
 ):
     monkeypatch.setenv("EXPLORER_CACHE", "off")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))

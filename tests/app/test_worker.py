@@ -27,7 +27,7 @@ from explorer.app.protocol import (
 )
 from explorer.app.worker.background import Background
 from explorer.app.worker.compiler import ModelCompiler
-from explorer.app.worker.program import Worker
+from explorer.app.worker.program import SEARCH, Task, Worker
 from explorer.errors import InputError, UnsupportedError
 from explorer.results import Trace
 from explorer.results.decisions import BUDGET, ORDER, PINS
@@ -227,6 +227,19 @@ def test_a_text_of_what_was_dropped_is_made_no_more(trace: Trace):
         ["made", 3, "text/3", None, why],
         ["made", 2, "text/3", None, why],
     ]
+
+
+def test_a_search_ends_with_its_branch_and_not_with_a_cancelled_compilation(trace: Trace):
+    wire, request = Wire(), CompileRequest(MODEL, "cpu")
+    worker = Worker(wire, ScriptedCompiler(trace))  # pyright: ignore[reportArgumentType]
+    for key, of in ((3, request), (4, CompileRequest(MODEL, "opencl"))):
+        worker._background.add(Task(key, of, [SEARCH], order={}))
+    worker._drop(2, request, "cancelled")
+    assert [task.key for task in worker._background.tasks()] == [3, 4]
+    assert wire.sent == [["cancelled", 2]]
+    worker._drop(2, request, "forgotten")
+    assert [task.key for task in worker._background.tasks()] == [4]
+    assert wire.sent[1:] == [["searched", 3, {"status": "cancelled"}], ["forgotten", 2]]
 
 
 def cut_at(wire: Wire, message: list[Any]) -> tuple[list[list[Any]], list[list[Any]]]:

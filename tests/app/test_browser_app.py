@@ -76,28 +76,30 @@ def test_a_failure_a_dead_worker_and_a_lost_device_cost_only_what_they_were_at(o
     assert watched.is_clean(), watched
 
 
-@pytest.mark.parametrize("target", ["slow", "deaf"])
-def test_a_compilation_says_how_long_it_takes_and_is_cancelled_and_the_rest_stays(
-    opened_app: Any, target: str
-):
+def test_work_says_how_long_it_takes_and_is_cancelled_and_the_rest_stays(opened_app: Any):
     watched = opened_app()
     page = watched.page
-    targets = page.get_by_label("target", exact=True)
+    target = page.get_by_label("target", exact=True)
+    cancel = page.get_by_role("button", name="cancel")
     watched.wait_until_done()
     expect(page.locator(".banner.working")).to_have_count(0)
     page.get_by_role("checkbox", name="run fuse-add").uncheck()
     watched.wait_for_branch("without fuse-add")
-    targets.select_option(target)
-    expect(page.locator(".banner.working .elapsed")).to_have_text(re.compile(r"^0:\d\d"))
-    page.get_by_role("button", name="cancel").click()
-    page.get_by_role("button", name="cancel").wait_for(state="detached")
-    expect(targets).to_have_value("cpu")
-    expect(page.locator(".branch-select option")).to_have_count(2)
-    # What is asked for next is compiled, also where the worker had to be ended.
-    page.get_by_role("checkbox", name="run remove-identities").uncheck()
-    watched.wait_for_branch("without fuse-add, without remove-identities")
-    watched.wait_until_done()
-    targets.select_option("patient")
+    branches = 2
+    for name, later in (("slow", "remove-identities"), ("deaf", "fuse-activation")):
+        target.select_option(name)
+        expect(page.locator(".banner.working .elapsed")).to_have_text(re.compile(r"^0:\d\d"))
+        cancel.click()
+        cancel.wait_for(state="detached")
+        expect(target).to_have_value("cpu")
+        expect(page.locator(".branch-select option")).to_have_count(branches)
+        # What is asked for next is compiled, also where the worker had to be ended.
+        page.get_by_role("checkbox", name=f"run {later}").uncheck()
+        branches += 1
+        expect(page.locator(".branch-select option")).to_have_count(branches)
+        expect(page.locator(".pass.off .pass-name", has_text=later)).to_have_count(1)
+        watched.wait_until_done()
+    target.select_option("patient")
     expect(page.locator(".background .elapsed")).to_have_text(re.compile(r"^0:\d\d"))
     assert watched.is_clean(), watched
 

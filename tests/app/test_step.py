@@ -86,6 +86,13 @@ def effects(state: PageState, message: Message) -> list[Effect]:
     return step(state, message)[1]
 
 
+def test_searches_and_measurements_end_with_a_worker_that_did_not_answer():
+    search = after(OPENED, SEARCH, WorkerReplaced()).searches[0]
+    turns = after(BOTH, TURNS, WorkerReplaced()).turns[0]
+    assert not search.is_running and not turns.is_running
+    assert after(OPENED, SEARCH, WorkerReplaced()).asked.keys() == OPENED.asked.keys()
+
+
 def test_the_same_state_and_message_give_the_same_result():
     before = repr(OPENED)
     assert step(OPENED, FORK) == step(OPENED, FORK)
@@ -123,6 +130,10 @@ TO_DO: list[tuple[PageState, Message, list[Effect]]] = [
     (OPENED, {"kind": "upload", "part": 0}, [ReceiveUpload({"kind": "upload", "part": 0})]),
     (OPENED, UploadArrived(UPLOAD), [Compile(2, CompileRequest(str(UPLOAD.path), "cpu"))]),
     (OPENED, WorkerReplaced(), [Compile(1, A), Prepare(A)]),
+    (after(OPENED, FORK), WorkerReplaced(),
+     [Compile(1, A), Compile(2, FORKED, may_be_known=True), Prepare(A)]),
+    (after(OPENED, FORK, {"kind": "cancel"}), WorkerReplaced(), [Compile(1, A), Prepare(A)]),
+    (after(OPENED, SEARCH), WorkerReplaced(), [Compile(1, A), Prepare(A)]),
     (OPENED, Reported(1, drawn(2)), [KeepResult(A, drawn(2))]),
     (OPENED, Reported(7, drawn(2)), []),
     (after(OPENED, FORK), {"kind": "retry"}, [Compile(3, FORKED, may_be_known=True)]),

@@ -191,7 +191,8 @@ def _is_to_come(state: PageState, key: int) -> bool:
 
 
 def take_over(state: PageState) -> Step:
-    """A new worker makes what branches still lack, and what forks of them need."""
+    """A new worker makes what branches still lack, the branches that are to come, and what forks
+    of the current one need."""
     effects: list[Effect] = []
     current = state.branch
     others = [branch for branch in state.branches if branch is not current]
@@ -202,6 +203,12 @@ def take_over(state: PageState) -> Step:
         if branch.pending and not branch.is_asleep:
             state, more = ask(state, branch)
             effects += more
+    orders = {order.key for order in (*state.searches, *state.turns)}
+    effects += [
+        Compile(key, request, may_be_known=not state.is_private(request))
+        for key, request in state.asked.items()
+        if key not in orders and _is_to_come(state, key)
+    ]
     return state, effects + (prepare(current.request) if current else [])
 
 

@@ -140,8 +140,7 @@ def _died(state: PageState, report: Died) -> Step:
         failure = _as_named(state, failure, request)
         branch = state.named(str(key))
         if any(order.key == key for order in (*state.searches, *state.turns)):
-            ended = SearchProgress("failed", error=failure.what)
-            state = timed(searched(state, key, ended), key, ended)
+            state = _with_ended(state, key, failure.what)
         elif branch is None or branch.is_asleep:
             state = _refused(state, key, request, failure)
         else:
@@ -169,3 +168,16 @@ def _as_named(state: PageState, failure: Failure, request: CompileRequest) -> Fa
         for field, text in texts.items():
             texts[field] = text.replace(path, name).replace(Path(path).name, Path(name).name)
     return replace(failure, **texts)
+
+
+def replaced(state: PageState) -> Step:
+    """A worker that did not answer was ended, and its searches and measurements with it."""
+    for order in (*state.searches, *state.turns):
+        if order.is_running:
+            state = _with_ended(state, order.key, "its process was ended: it did not answer")
+    return take_over(state)
+
+
+def _with_ended(state: PageState, key: int, why: str) -> PageState:
+    ended = SearchProgress("failed", error=why)
+    return timed(searched(state, key, ended), key, ended)

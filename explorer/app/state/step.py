@@ -34,7 +34,6 @@ from explorer.app.state.compiling import (
     refuse,
     rename,
     retry,
-    take_over,
     wake_beside,
 )
 from explorer.app.state.data import drop_data
@@ -60,7 +59,7 @@ from explorer.app.state.messages import (
 )
 from explorer.app.state.opening import begin, close_choice, follow, open_choice, upload_arrived
 from explorer.app.state.page_state import PageState
-from explorer.app.state.reports import reported
+from explorer.app.state.reports import replaced, reported
 from explorer.app.state.saved import MAX_PLACE, are_looks
 from explorer.app.state.searching import bisect, cancel_search, search
 from explorer.app.state.timing import cancel_timing, start_timing
@@ -96,7 +95,7 @@ def _step(state: PageState, message: Message) -> Step:
         return upload_arrived(state, message.upload)
     if isinstance(message, FileRefused):
         return refuse(state, message.reason), []
-    return take_over(state)  # the worker was replaced
+    return replaced(state)
 
 
 def _word(message: PageMessage, name: str) -> str:

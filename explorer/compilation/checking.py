@@ -130,7 +130,8 @@ class Accuracy(Displayed):
         if report.float_outputs:
             what += " up to the quantization, and to the quantized program"
         verdict = f"equal to the {what}" if self.passed else f"NOT equal to the {what}"
-        text = f"{verdict} after all {len(report.passes)} passes"
+        count = len(report.passes)
+        text = f"{verdict} after all {count} passes" if count > 1 else f"{verdict} as imported"
         if report.float_outputs:
             text += f", {_quantized_words(report)}"
         if worst is not None:

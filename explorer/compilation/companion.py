@@ -49,6 +49,8 @@ def run_companion(
         tuned=parent.settings.tuned,
         tuned_threads=parent.settings.tuned_threads,
         host=False,
+        open_ranges=parent.settings.open_ranges,
+        dimensions=parent.settings.dimensions,
     )
     device = device_for(target)
     passes = full_pipeline(settings, device)

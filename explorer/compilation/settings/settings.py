@@ -126,10 +126,7 @@ def default_pipeline(settings: Settings, device: DeviceRecord | None) -> tuple[P
         refuses=backend.refusals(target),
     )
     if settings.others and kept:
-        raise InputError(
-            "one program for a range of sizes runs on one target",
-            hint="give one size, or one target",
-        )
+        _require_rows_alone(settings)
     others = other_targets(settings)
     capabilities = common_capabilities([
         backend.capabilities(target, lanes),
@@ -166,9 +163,23 @@ def _kept_sizes(settings: Settings) -> tuple[Pass, ...]:
     ranges, sizes = settings.open_ranges, dict(settings.dimensions)
     if not ranges:
         return ()
+    if settings.others:
+        return (PadWindows(), KeepRange(ranges[0], sizes))
     every = KeepSizes(ranges, sizes)
     keeping = KeepRange(ranges[0], sizes, every) if len(ranges) == 1 else every
     return (PadWindows(), keeping)
+
+
+def _require_rows_alone(settings: Settings) -> None:
+    """What several targets may leave open: one dimension, row by row, where all run loops."""
+    plain = [t.name for t in (settings.target, *settings.others) if not backend_of(t).runs_loops]
+    if settings.capacity is not None or len(settings.open_ranges) > 1:
+        raise InputError(
+            "on several targets one dimension may be open, and no capacity of a cache",
+            hint="give one size, or one target",
+        )
+    if plain:
+        raise InputError(f"{plain[0]} runs programs of one size", hint="give one size")
 
 
 def present_targets(

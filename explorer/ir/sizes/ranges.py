@@ -14,11 +14,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr
-from xdsl.ir import Attribute, ParametrizedAttribute
+from xdsl.dialects.builtin import ArrayAttr, IntAttr, ModuleOp, StringAttr
+from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
+
+from explorer.ir.structure import functions
+from explorer.ir.types import static_shape
 
 RANGE = "range"
 
@@ -118,3 +121,29 @@ def open_size(function: func.FuncOp) -> OpenSize | None:
     """The dimension that a function leaves open, if it does."""
     attribute = function.attributes.get(RANGE)
     return attribute.size if isinstance(attribute, RangeAttr) else None
+
+
+def open_size_of(function: func.FuncOp, module: ModuleOp) -> OpenSize | None:
+    """The dimension that a device function leaves open: its own where the program has several, the
+    entry function's where it has one."""
+    found = open_size(function)
+    if found is not None:
+        return found
+    return next((size for f in functions(module) if (size := open_size(f)) is not None), None)
+
+
+def rows_of_values(function: func.FuncOp, size: OpenSize) -> dict[SSAValue, int]:
+    """Rows per unit of the size, of every value of an entry function that grows with it; 0 where
+    a value's first axis holds no whole number of them."""
+    block = function.body.block
+    grows: set[SSAValue] = {a for a, rows in zip(block.args, size.inputs, strict=True) if rows}
+    for op in block.ops:
+        if any(operand in grows for operand in op.operands):
+            grows.update(op.results)
+    return {value: _unit(value, size.range.highest) for value in grows}
+
+
+def _unit(value: SSAValue, highest: int) -> int:
+    shape = static_shape(value)
+    rows = shape[leading_axis(shape)] if shape else 1
+    return rows // highest if rows % highest == 0 else 0

@@ -22,8 +22,8 @@ from explorer.ir.dialects.kernel import LaunchOp, kernel_arguments
 from explorer.ir.operation import TopOperation
 from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
 from explorer.ir.rewriting.passes import EventLog, Pass
-from explorer.ir.sizes.ranges import OpenSize, leading_axis, open_size
-from explorer.ir.structure import functions, kernel_functions, own_functions
+from explorer.ir.sizes.ranges import OpenSize, leading_axis, open_size_of
+from explorer.ir.structure import kernel_functions, own_functions
 from explorer.ir.top.data import WeightOp
 from explorer.ir.types import layout_of, static_shape
 from explorer.kernels.loops.nest import LinearForm, accesses_in, is_store, subscripts
@@ -54,39 +54,37 @@ class FindRows(Pass):
 
     def run(self, rewriter: RecordedRewriter, options: RewriteOptions) -> list[Rewrite]:
         events = EventLog(self.name, rewriter)
-        found = functions(rewriter.module)
-        sizes = [size for f in found if (size := open_size(f)) is not None]
-        if not sizes:
-            return []
         kernels = kernel_functions(rewriter.module)
+        by_kernel: dict[str, list[tuple[LaunchOp, _Rows]]] = {}
         for function in own_functions(rewriter.module):
-            by_kernel: dict[str, list[LaunchOp]] = {}
+            size = open_size_of(function, rewriter.module)
+            if size is None:
+                continue
+            rows = _Rows(function, kernels, size)
             for op in function.body.block.ops:
                 if isinstance(op, LaunchOp):
-                    by_kernel.setdefault(op.kernel.data, []).append(op)
-            rows = _Rows(function, kernels, sizes[0])
-            for name, launches in by_kernel.items():
-                _mark(kernels[name], launches, rows, rewriter, events)
+                    by_kernel.setdefault(op.kernel.data, []).append((op, rows))
+        for name, launches in by_kernel.items():
+            _mark(kernels[name], launches, rewriter, events)
         return events.rewrites
 
 
 def _mark(
     kernel: func.FuncOp,
-    launches: list[LaunchOp],
-    rows: _Rows,
+    launches: list[tuple[LaunchOp, _Rows]],
     rewriter: RecordedRewriter,
     events: EventLog,
 ) -> None:
-    if all(launch in rows.independent for launch in launches):
+    if all(launch in rows.independent for launch, rows in launches):
         return
-    units = {rows.units(launch) for launch in launches}
-    reasons = [rows.whole[launch] for launch in launches if launch in rows.whole]
+    units = {rows.units(launch) for launch, rows in launches}
+    reasons = [rows.whole[launch] for launch, rows in launches if launch in rows.whole]
     if reasons or len(units) != 1:
         explanation = "loops over rows end with the size at run time"
         reason = reasons[0] if reasons else "its launches have different rows"
         events.decline("rows", kernel, reason, explanation)
         return
-    name = rows.size.range.name
+    name = launches[0][1].size.range.name
     with events.rewrite("rows", kernel, f"its rows grow with {name}"):
         marked = kernel.clone()
         marked.attributes[SIZE] = StringAttr(name)

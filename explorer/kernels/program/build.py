@@ -28,8 +28,8 @@ from explorer.ir.layout import haloed_shape, physical_shape, rounded_channels
 from explorer.ir.operation import identity_of
 from explorer.ir.origins import sources_of
 from explorer.ir.program import Snapshot
-from explorer.ir.sizes.ranges import open_size
-from explorer.ir.structure import functions, value_name
+from explorer.ir.sizes.ranges import open_size_of
+from explorer.ir.structure import value_name
 from explorer.ir.top.data import ReturnOp, WeightOp
 from explorer.ir.types import element_type_of, layout_of, numpy_dtype, static_shape
 from explorer.ir.weights import Weights
@@ -189,8 +189,7 @@ class _Builder:
         self.results = list(last.operands)
         self.weight_slots: dict[str, WeightSlot] = {}
         self.weights_end = 0
-        sizes = [s for f in functions(snapshot.program) if (s := open_size(f)) is not None]
-        self.size = sizes[0] if sizes else None
+        self.size = open_size_of(function, snapshot.program)
 
     # -- the open dimension ----------------------------------------------------------------------
     def open_dimension(self, arena_bytes: int) -> OpenDimension | None:

@@ -24,6 +24,7 @@ from explorer.ir.functions.calls import PartCall, calls_of, device_functions, re
 from explorer.ir.functions.host_functions import HostFunction
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.program import Snapshot
+from explorer.ir.sizes.ranges import open_size
 from explorer.ir.structure import HOST, device_of, host_reason_of, value_name
 from explorer.ir.types import element_type_of, numpy_dtype, shape_of, static_shape
 from explorer.kernels.program.build import ALIGNMENT_BYTES, BuiltProgram
@@ -173,7 +174,10 @@ def value_names(
 def _entry_ports(snapshot: Snapshot, names: Sequence[str]) -> list[Port]:
     """The model's inputs, as long as no part has a place for them."""
     ports = []
-    for name, value in zip(names, entry_function(snapshot.program).body.block.args, strict=True):
+    entry = entry_function(snapshot.program)
+    size = open_size(entry)
+    rows = size.inputs if size is not None else (0,) * len(names)
+    for name, value, own in zip(names, entry.body.block.args, rows, strict=True):
         shape, dtype = static_shape(value), numpy_dtype(element_type_of(value))
         ports.append(
             Port(
@@ -182,6 +186,7 @@ def _entry_ports(snapshot: Snapshot, names: Sequence[str]) -> list[Port]:
                 shape=shape,
                 offset_bytes=0,
                 size_bytes=prod(shape) * dtype.itemsize,
+                rows=own,
             )
         )
     return ports

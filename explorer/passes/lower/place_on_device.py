@@ -27,11 +27,13 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import StringAttr, UnitAttr
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 
+from explorer.errors import UnsupportedError
 from explorer.ir.evaluation import entry_function
 from explorer.ir.operation import TopOperation, set_identity
 from explorer.ir.origins import location_of, origin_of, set_origins, sources_of
 from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
 from explorer.ir.rewriting.passes import EventLog, Pass
+from explorer.ir.sizes.ranges import RANGE, OpenSize, RangeAttr, open_size, rows_of_values
 from explorer.ir.structure import (
     COMPANION,
     DEVICE,
@@ -102,7 +104,8 @@ class PlaceOnDevice(Pass):
             with events.rewrite("host", op, reason):
                 rewriter.set_attribute(op, HOST_REASON, StringAttr(reason))
         others = tuple(_identifier(other.name) for other in self.others)
-        outlining = _Outlining(main, self.device, others, rewriter)
+        size = open_size(main)
+        outlining = _Outlining(main, self.device, others, rewriter, size)
         for piece in found.pieces:
             with events.rewrite("outline", piece.operations[0], outlining.explain(piece)):
                 outlining.outline(piece)
@@ -170,6 +173,10 @@ class _Outlining:
     others: tuple[str, ...]
     """Identifiers of the other devices."""
     rewriter: RecordedRewriter
+    size: OpenSize | None
+    """The dimension that the program leaves open."""
+    rows: dict[SSAValue, int] = field(init=False)
+    """Of values that grow with it, those that are sent and received among them."""
     calls: dict[str, int] = field(default_factory=dict)
     """How many functions there are by the names that they begin with."""
     names: set[str] = field(default_factory=set)
@@ -177,6 +184,9 @@ class _Outlining:
     there: dict[tuple[SSAValue, str], SSAValue] = field(default_factory=dict)
     """By a value of the entry function and a device: the value on that device."""
     received: list[TransferOp] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.rows = {} if self.size is None else rows_of_values(self.main, self.size)
 
     def explain(self, piece: Piece) -> str:
         count = len(piece.operations)
@@ -203,6 +213,7 @@ class _Outlining:
         block = Block(arg_types=[value.type for value in given])
         device = self._device(piece)
         function = self._function(piece, block, returned)
+        self._leave_open(function, given, returned)
         is_away = device != HOST
         sent = [self._send(value, device, last) if is_away else value for value in given]
         call = func.CallOp(function.sym_name.data, sent, [value.type for value in returned])
@@ -211,6 +222,8 @@ class _Outlining:
         for value, result in zip(returned, call.results, strict=True):
             result.name_hint = self._name(value, suffix)
             outer = self._receive(value, result, last) if is_away else result
+            if value in self.rows:
+                self.rows[outer] = self.rows[value]
             self.there[outer, device] = result
             for operation, index in list(self._outside(value, inside)):
                 operation.operands[index] = outer
@@ -229,6 +242,29 @@ class _Outlining:
             for index, value in enumerate(end.operands):
                 if is_argument(value):
                     copy_output(end, index, self.rewriter)
+
+    def _leave_open(
+        self, function: func.FuncOp, given: Sequence[SSAValue], returned: Sequence[SSAValue]
+    ) -> None:
+        """Notes the open dimension with the rows of what the function is given and returns.
+
+        UnsupportedError where a value cannot be cut to a smaller size.
+        """
+        if self.size is None:
+            return
+        for value in (*given, *returned):
+            if self.rows.get(value) == 0:
+                raise UnsupportedError(
+                    f"{value_name(value)} goes from one device to another, and has no whole number "
+                    f"of rows for each unit of {self.size.range.name!r}",
+                    node=", ".join(sources_of(value.owner))
+                    if isinstance(value.owner, Operation)
+                    else "",
+                    hint="give one size, or keep its reader on the same device: --cluster",
+                )
+        inputs, outputs = (tuple(self.rows.get(v, 0) for v in side) for side in (given, returned))
+        found = OpenSize(self.size.range, inputs, outputs)
+        function.attributes[RANGE] = RangeAttr.get(found)
 
     def _device(self, piece: Piece) -> str:
         return {FIRST: self.device, IS_SIZED: HOST}.get(piece.place, piece.place)

@@ -6,13 +6,17 @@ checked_ranges("batch", [(9, 64), (1, 8)])                     ((1, 8), (9, 64))
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from explorer.errors import InputError
 from explorer.results.runs.saved_program import ModelInput
+
+if TYPE_CHECKING:
+    from explorer.importers import SourceModel
 
 Range = tuple[int, int]
 """The least and the largest size of a bucket."""
@@ -23,6 +27,36 @@ MAX_SIZES = 16
 def says_sizes(array: np.ndarray) -> bool:
     """Whether an input may be sizes or a condition, and not data: a number, or a short vector."""
     return array.ndim == 0 or (array.ndim == 1 and array.size <= MAX_SIZES and array.dtype != bool)
+
+
+def checked_inputs(
+    model: Callable[[], SourceModel],
+    declared: Sequence[ModelInput],
+    inputs: Mapping[str, np.ndarray],
+) -> dict[str, np.ndarray]:
+    """The arrays in the order of the model's inputs. InputError for what it cannot take.
+
+    model: read for inputs that are no plain arrays, strings or sequences.
+    """
+    names = [value.name for value in declared]
+    if any(
+        name not in names or np.asarray(value).dtype.kind in "OUS" for name, value in inputs.items()
+    ):
+        from explorer.importers import program_inputs
+
+        inputs = program_inputs(model(), inputs, {})
+    for name in inputs:
+        if name not in names:
+            raise InputError(
+                f"the model has no input {name!r}", hint=f"its inputs are {', '.join(names)}"
+            )
+    given: dict[str, np.ndarray] = {}
+    sizes: dict[str, tuple[str, int]] = {}
+    for value in declared:
+        if value.name not in inputs:
+            raise InputError(f"there is no array for the input {value.name!r}", node=value.name)
+        given[value.name] = fitting_array(value, np.asarray(inputs[value.name]), sizes)
+    return given
 
 
 def fitting_array(

@@ -20,7 +20,7 @@ import threading
 import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack, get_args, overload
 
@@ -32,26 +32,26 @@ from explorer.calling import named_arguments, require_arrays
 from explorer.closing import Closing
 from explorer.errors import ExplorerError, InputError, RangeError, UnsupportedError
 from explorer.logs import logger
-from explorer.results import ProgramLookup, SessionCall, SessionProgram, SessionRecord
+from explorer.results import SessionCall, SessionProgram, SessionRecord
 from explorer.results.displayed import Displayed
 from explorer.runtime.cache import ProgramCache
 from explorer.runtime.cache.requests import sizes_of
 from explorer.runtime.cache.saved_programs import NEVER, Startable
-from explorer.runtime.executable import Executable
 from explorer.runtime.native.affinity import check_affinity
 from explorer.session.fallback import Fallback
-from explorer.session.inputs import Range, checked_ranges, fitting_array, says_sizes
+from explorer.session.holding import Known, LoadedProgram
+from explorer.session.inputs import Range, checked_inputs, checked_ranges, says_sizes
 from explorer.session.options import require_options
 from explorer.session.pasts import GrowingPast, GrownForm, ranges_of
 from explorer.session.signatures import Signature
 from explorer.session.sizes import compiler_for_sizes
 from explorer.session.source import ModelSource, cache_with
+from explorer.session.specializing import Specializing
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
     from explorer.backends.interface import Backend
-    from explorer.compilation import Compilation
     from explorer.compilation.settings.options import CompileOptions
     from explorer.files import ModelPath
     from explorer.importers import SourceModel
@@ -66,6 +66,7 @@ OWN_OPTIONS = (
     "most_programs",
     "calls_per_program",
     "hot_after",
+    "specialize_after",
     "threads",
     "affinity",
     "isolated",
@@ -80,35 +81,6 @@ MAX_FORMS = 1000
 """That are known by heart: the sizes of a bucket may be many."""
 MAX_CALLS = 10_000
 """In the log; older ones are forgotten."""
-
-
-@dataclass(eq=False)
-class LoadedProgram:
-    """One program of a session."""
-
-    signature: Signature
-    compilation: Compilation | None
-    """None for a program that was started from what was kept: nothing was compiled."""
-    executable: Executable
-    seconds: float
-    """Compiling and building, or starting."""
-    lookup: ProgramLookup | None = None
-    """Where its binary came from."""
-    calls: int = 0
-
-    def close(self) -> None:
-        self.executable.close()
-        if self.compilation is not None:
-            self.compilation.close()
-
-
-@dataclass(frozen=True, eq=False)
-class Known:
-    """What a call met whose inputs had a certain form."""
-
-    program: LoadedProgram
-    text: str
-    """Of the signature, for the log."""
 
 
 class Session(Closing, Displayed):
@@ -126,6 +98,7 @@ class Session(Closing, Displayed):
         most_programs: int = 10,
         calls_per_program: int = 4,
         hot_after: int = 2,
+        specialize_after: int = 32,
         threads: int = 1,
         affinity: Sequence[int] = (),
         isolated: bool = True,
@@ -136,11 +109,12 @@ class Session(Closing, Displayed):
         """Reads the model, unless a program of it is kept; compiles nothing before the first call.
 
         ranges: buckets of symbolic dimensions, `{"batch": [(1, 8), (9, 64)]}`: one program for
-        all sizes of a bucket, where the kernels allow it. programs: a file that `explorer cache
-        export` wrote. threads, affinity: of the processor, as in `Compilation.open`. isolated:
-        programs run in processes of their own; without that a call costs some microseconds
-        instead of a hundred, and a fault in a program ends this process. InputError for a mode
-        that does not exist and for buckets that overlap.
+        all sizes of a bucket, where the kernels allow it; for a size of which it answered
+        `specialize_after` calls (0: never) a thread compiles one of its own. programs: a file
+        that `explorer cache export` wrote. threads, affinity: of the processor, as in
+        `Compilation.open`. isolated: programs run in processes of their own; without that a call
+        costs some microseconds instead of a hundred, and a fault in a program ends this process.
+        InputError for a mode that does not exist and for buckets that overlap.
         """
         require_options("Session", options, OWN_OPTIONS)
         if mode not in MODES:
@@ -161,6 +135,7 @@ class Session(Closing, Displayed):
         self._ranges = {name: checked_ranges(name, r) for name, r in (ranges or {}).items()}
         self._options = options
         self._past = GrowingPast()
+        self._specializing = Specializing(specialize_after)
         self._grown: list[tuple[LoadedProgram, GrownForm]] = []
         self._fallback = Fallback(lambda: self.model, meanwhile, threads)
         self._lock = threading.RLock()
@@ -214,6 +189,8 @@ class Session(Closing, Displayed):
             if known is not None:
                 known.program.calls += 1
                 self._programs.move_to_end(known.program.signature)
+                if known.program.is_for_ranges and self._specializing.is_due(form):
+                    self._specialize(inputs)
         if known is None:
             return self._run_unknown(inputs, form, started)
         outputs = known.program.executable.run(inputs)
@@ -236,7 +213,7 @@ class Session(Closing, Displayed):
         with self._lock:
             if self._is_closed:
                 raise InputError("the session was closed", hint="open another one")
-            given = self._checked_inputs(inputs)
+            given = checked_inputs(lambda: self.model, self.inputs, inputs)
             self._collect()
             program = self._fitting(given)
             event, reason, waited = "hit", "", 0.0
@@ -251,6 +228,10 @@ class Session(Closing, Displayed):
                     reason += f"; {self._past.refused}"
             text = str(self._plain(given))
             if program is not None:
+                if event == "hit":
+                    event, reason = self._first_of_specialized(program)
+                if program.is_for_ranges and self._specializing.is_due(form):
+                    self._specialize(given)
                 program.calls += 1
                 self._programs.move_to_end(program.signature)
                 if form and not program.signature.contents:
@@ -363,12 +344,28 @@ class Session(Closing, Displayed):
             self._keep(program)
             return program, "compiled", time.perf_counter() - started
         if signature not in self._pending:
-            if self._pool is None:
-                from concurrent.futures import ThreadPoolExecutor
-
-                self._pool = ThreadPoolExecutor(1, thread_name_prefix="explorer-session")
-            self._pending[signature] = self._pool.submit(self._compile, given)
+            self._pending[signature] = self._thread().submit(self._compile, given)
         return None, "compiling", 0.0
+
+    def _thread(self) -> ThreadPoolExecutor:
+        """That compiles while calls are answered."""
+        if self._pool is None:
+            from concurrent.futures import ThreadPoolExecutor
+
+            self._pool = ThreadPoolExecutor(1, thread_name_prefix="explorer-session")
+        return self._pool
+
+    def _specialize(self, given: Inputs) -> None:
+        """Compiles for the sizes of a call alone, in the thread."""
+        signature = Signature.of(given, ())
+        if not self._is_closed and self._specializing.begin(signature):
+            arrays = {name: np.array(array) for name, array in given.items()}
+            self._pending[signature] = self._thread().submit(self._compile, arrays, False)
+
+    def _first_of_specialized(self, program: LoadedProgram) -> tuple[str, str]:
+        """Event and reason of a call that a program answers which is there already."""
+        reason = self._specializing.reasons.get(program.signature, "")
+        return ("specialized", reason) if reason and not program.calls else ("hit", "")
 
     def _collect(self) -> None:
         """Takes over what the thread has finished."""
@@ -387,6 +384,8 @@ class Session(Closing, Displayed):
     def _keep(self, program: LoadedProgram) -> None:
         self._compilations += 1
         self._hold(program)
+        if program.signature in self._specializing.reasons:
+            self._known = {f: k for f, k in self._known.items() if not k.program.is_for_ranges}
 
     def _hold(self, program: LoadedProgram) -> None:
         self._programs[program.signature] = program
@@ -428,17 +427,18 @@ class Session(Closing, Displayed):
             next(reversed(self._cache.looked), None) if found.kept.binaries else None,
         )
 
-    def _compile(self, given: Inputs) -> LoadedProgram:
+    def _compile(self, given: Inputs, has_ranges: bool = True) -> LoadedProgram:
+        """A program for inputs; without ranges for their sizes alone."""
         from explorer.compilation import compile_model
         from explorer.compilation.saving_programs import keep
         from explorer.ir.evaluation import entry_function, specialized_inputs
 
         started = time.perf_counter()
         source = replace(self.model, assumed=self._assumed(given))
-        dimensions, ranges = self._dimensions(given)
+        dimensions, ranges = self._dimensions(given, has_ranges)
         options: CompileOptions = self._options
         capacity = None
-        if "capacity" not in options and not ranges:
+        if "capacity" not in options and not ranges and has_ranges:
             capacity = self._past.capacity(self.model, given)
         try:
             if capacity is not None:
@@ -482,7 +482,7 @@ class Session(Closing, Displayed):
         return {name: array for name, array in given.items() if says_sizes(array)}
 
     def _dimensions(
-        self, given: Inputs
+        self, given: Inputs, has_ranges: bool = True
     ) -> tuple[dict[str, int | Range], dict[tuple[str, int], Range]]:
         """Sizes or buckets of the symbolic dimensions; and the buckets by input and axis."""
         sizes: dict[str, int | Range] = {}
@@ -492,7 +492,7 @@ class Session(Closing, Displayed):
                 if not isinstance(dimension, str):
                     continue
                 size = given[value.name].shape[axis]
-                bucket = self._bucket(dimension, size)
+                bucket = self._bucket(dimension, size) if has_ranges else None
                 sizes[dimension] = size if bucket is None else bucket
                 if bucket is not None:
                     ranges[value.name, axis] = bucket
@@ -504,7 +504,9 @@ class Session(Closing, Displayed):
         return None if found is None or (dimension, found) in self._one_by_one else found
 
     def _fitting(self, given: Inputs) -> LoadedProgram | None:
-        return next((p for p in self._programs.values() if p.signature.fits(given)), None)
+        """A program that is right for the inputs: rather one for their sizes than for all."""
+        found = [p for p in self._programs.values() if p.signature.fits(given)]
+        return min(found, key=lambda program: program.is_for_ranges, default=None)
 
     def _plain(self, given: Inputs) -> Signature:
         """What a program for these inputs would be made for, as far as it is known beforehand."""
@@ -571,25 +573,3 @@ class Session(Closing, Displayed):
                 return ()
             form += (array.dtype, array.shape)
         return tuple(form)
-
-    def _checked_inputs(self, inputs: Inputs) -> dict[str, np.ndarray]:
-        if any(
-            name not in self._names or np.asarray(value).dtype.kind in "OUS"
-            for name, value in inputs.items()
-        ):
-            from explorer.importers import program_inputs
-
-            inputs = program_inputs(self.model, inputs, {})
-        for name in inputs:
-            if name not in self._names:
-                raise InputError(
-                    f"the model has no input {name!r}",
-                    hint=f"its inputs are {', '.join(self._names)}",
-                )
-        given = {}
-        sizes: dict[str, tuple[str, int]] = {}
-        for value in self.inputs:
-            if value.name not in inputs:
-                raise InputError(f"there is no array for the input {value.name!r}", node=value.name)
-            given[value.name] = fitting_array(value, np.asarray(inputs[value.name]), sizes)
-        return given

@@ -17,6 +17,7 @@ from explorer.errors import InputError, UnsupportedError
 from explorer.importers.onnx import from_proto
 from explorer.runtime.cache import ProgramCache
 from explorer.session import MODES, Session, Signature
+from explorer.session.specializing import MAX_SPECIALIZED
 
 sources = SimpleNamespace(**run_path(str(Path(__file__).parents[1] / "source_models.py")))
 
@@ -306,3 +307,39 @@ def test_a_program_is_made_for_sizes_and_not_for_data(tmp_path):
             assert session.calls[-1].event == event
         names = {n for program in session.programs for n, *_ in program.signature.contents}
         assert names == {"n"}
+
+
+def test_a_size_that_comes_often_gets_a_program_of_its_own():
+    """In the background; the one for all sizes answers until it is there, and other sizes."""
+    with Session(scaling_model("n", 3), ranges={"n": [(1, 8)]}, specialize_after=3) as session:
+        for count in (5, 2, 5, 5):
+            x = np.full((count, 3), count, np.float32)
+            np.testing.assert_array_equal(session(x)["y"], 2 * x)
+        session.wait()
+        for count in (2, 5, 5, 4):
+            x = np.full((count, 3), count, np.float32)
+            np.testing.assert_array_equal(session(x)["y"], 2 * x)
+        assert events(session)[4:] == ["hit", "specialized", "hit", "hit"]
+        assert [p.calls for p in session.programs if not p.is_for_ranges] == [2]
+        assert session.why() == (
+            "call 6 (specialized): x: float32 5×3 came 3 times: a program for these sizes alone "
+            "was compiled in the background, and answers instead of the one for all sizes"
+        )
+
+
+def test_sizes_get_no_programs_of_their_own_where_that_is_turned_off():
+    with Session(scaling_model("n", 3), ranges={"n": [(1, 8)]}, specialize_after=0) as session:
+        for _ in range(4):
+            session(np.ones((5, 3), np.float32))
+        session.wait()
+        assert len(session.programs) == 1
+    with pytest.raises(InputError, match="specialize_after is -1"):
+        Session(scaling_model("n", 3), specialize_after=-1)
+
+
+def test_few_sizes_get_programs_of_their_own():
+    with Session(scaling_model("n", 3), ranges={"n": [(1, 9)]}, specialize_after=1) as session:
+        for count in range(1, 10):
+            session(np.ones((count, 3), np.float32))
+            session.wait()
+        assert len(session.programs) == 1 + MAX_SPECIALIZED

@@ -17,9 +17,10 @@ class SessionCall:
     answered_by: str
     """program, onnxruntime or interpreter."""
     event: str
-    """hit, started (from a kept program), compiled, compiling, not hot, cut off or refused."""
+    """hit, started (from a kept program), compiled, compiling, not hot, cut off, refused or
+    specialized (the first call of a program that a thread compiled for its size)."""
     reason: str
-    """Why no known program fitted; empty for a hit."""
+    """Why no known program fitted, or another one answers now; empty for a hit."""
     seconds: float
     """Of the whole call."""
     compile_seconds: float = 0.0

@@ -35,7 +35,7 @@ def test_weights_are_used_often_by_one_network_and_once_by_the_other(lesson):
 
 def test_the_link_decides_for_products_and_small_convolutions(lesson):
     cnn, mlp = lesson["cnn"], lesson["mlp"]
-    assert all(mlp[1, link] == mlp[16, link] for link in (1, 4, 16))
+    assert all(mlp[1, link] < 1.01 * mlp[16, link] for link in (1, 4, 16))
     assert cnn[16, 1] > 0.85 * cnn[1, 1] and cnn[4, 16] < cnn[16, 4]
     assert cnn[16, 16] == min(cnn.values()) and mlp[16, 16] == min(mlp.values())
 

@@ -479,3 +479,40 @@ def _fired(c: Compilation, names: Sequence[str]) -> int:
 def _numbers_are_right(mine: Compilation) -> bool | str:
     accuracy = mine.accuracy()
     return accuracy.passed or f"the numbers are wrong: {accuracy.bisect()}"
+
+
+# -- smaller ---------------------------------------------------------------------------------------
+
+
+def is_small_and_right(
+    images: np.ndarray,
+    labels: np.ndarray,
+    right: int,
+    *,
+    weights_bytes: int | None = None,
+    arena_bytes: int | None = None,
+    is_float: bool = False,
+) -> Judge:
+    """A compilation within the bytes that answers at least so many images rightly.
+
+    images: (N, ...), one input; labels: (N,), the place of the largest element of the output.
+    None: there is no limit. is_float: nothing may be quantized.
+    """
+
+    def judge(mine: Compilation) -> bool | str:
+        if is_float and mine.quantization is not None:
+            return "it is quantized, and here all tensors stay floats"
+        for what, taken, most in (
+            ("weights", mine.program.weights_bytes, weights_bytes),
+            ("the arena", mine.memory.peak_bytes, arena_bytes),
+        ):
+            if most is not None and taken > most:
+                return f"{what}: {taken:,} bytes; at most {most:,} are allowed"
+        (name,) = (value.name for value in mine.model.inputs)
+        found = 0
+        for image, label in zip(images, labels, strict=True):
+            scores = next(iter(mine.run({name: image[None]}).values()))
+            found += int(np.argmax(scores)) == int(label)
+        return found >= right or f"{found} of {len(labels)} right; at least {right} are wanted"
+
+    return _of_compilation(judge)

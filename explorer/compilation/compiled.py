@@ -539,13 +539,11 @@ class Compiled:
         if not any(cache is known for known in self._caches):
             self._caches.append(cache)
         if remembers:
-            if executable.program.sizes is not None:
+            try:
+                return StatefulProgram(executable, self._model_states)
+            except InputError:
                 executable.close()
-                raise InputError(
-                    "a program that keeps its states has fixed sizes, or rows of a batch",
-                    hint="give one size: --dim NAME=SIZE (dimensions=)",
-                )
-            return StatefulProgram(executable, self._model_states)
+                raise
         return with_length(executable)
 
     @property

@@ -19,7 +19,7 @@ arena; when another one's turn comes, its states take the place of those that li
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
@@ -30,10 +30,12 @@ from explorer.closing import Closing
 from explorer.errors import DeviceError, InputError
 from explorer.importers.model import State
 from explorer.ir.padding import check_rows, cut, filled, valid_rows
+from explorer.ir.sizes.symbols import parse
 from explorer.renamed import warn_renamed
 from explorer.results.program import Port, Program, ValidLength
 from explorer.results.runs.events import ProfileRecord
 from explorer.runtime.executable import Arrays, Executable, TapKey, Taps, check_inputs
+from explorer.runtime.growing import with_length
 from explorer.runtime.native.direct import DirectCalls
 
 
@@ -73,7 +75,7 @@ class StatefulProgram(Closing):
 
     def __init__(self, executable: Executable, states: Sequence[State]) -> None:
         """InputError where a state is no input and output of the program, of one shape and type,
-        or where two states share one of them."""
+        has an open size, or where two states share one of them."""
         shared = _share(executable, states)
         self._begin(shared, shared.first, 0)
 
@@ -247,7 +249,7 @@ class StatefulProgram(Closing):
     def _all(self, inputs: Mapping[str, np.ndarray]) -> Arrays:
         """The caller's inputs and the states."""
         given = self._with_length(inputs)
-        if self._shared.length is None:
+        if self._shared.length is None and self.program.sizes is None:
             arrays = check_inputs(self.program, given)
             names = [port.name for port in self.program.inputs]
             given = dict(zip(names, arrays, strict=True))
@@ -319,6 +321,7 @@ def _share(executable: Executable, states: Sequence[State]) -> _Shared:
         if len(names) < len(ports):
             raise InputError("two states are one memory: they have an input or output in common")
     taken, given = {s.input for s in states}, {s.output for s in states}
+    _check_sizes(whole, taken | given)
     inner = replace(
         whole,
         length=None,
@@ -342,6 +345,8 @@ def _share(executable: Executable, states: Sequence[State]) -> _Shared:
     calls = None
     if isinstance(executable, Binding) and whole.size is None:
         calls = executable.bind(inner, ports)
+    if calls is None and whole.sizes is not None:
+        executable = with_length(executable)
     return _Shared(
         executable=executable,
         program=program,
@@ -350,6 +355,20 @@ def _share(executable: Executable, states: Sequence[State]) -> _Shared:
         calls=calls,
         length=length,
     )
+
+
+def _check_sizes(program: Program, states: Collection[str]) -> None:
+    """InputError for a state that is larger in some calls than in others."""
+    sizes = program.sizes
+    for axis in () if sizes is None else (*sizes.inputs, *sizes.outputs):
+        if axis.name in states:
+            names = dict.fromkeys(name for _, text in axis.factors for name in parse(text).names)
+            raise InputError(
+                f"the state `{axis.name}` has an open size: its axis {axis.axis} is "
+                f"{'*'.join(text for _, text in axis.factors)}",
+                node=axis.name,
+                hint="give one size: " + " ".join(f"--dim {name}=SIZE" for name in names),
+            )
 
 
 def _ports_of(program: Program, state: State) -> tuple[Port, Port]:

@@ -12,7 +12,7 @@ import onnxruntime
 import pytest
 
 import explorer
-from explorer.errors import RangeError
+from explorer.errors import InputError, RangeError
 from explorer.importers.onnx import from_proto
 from explorer.ir.evaluation import entry_function
 from explorer.ir.open_sizes import sizes_of_function
@@ -159,3 +159,37 @@ def test_what_data_decide_and_what_is_too_long_is_refused_by_name(text: str, rea
     with pytest.raises(RangeError, match=reason) as caught:
         explorer.compile(from_proto(graph(text)), "cpu", dimensions={"b": 1, "s": (1, highest)})
     assert "top.loop" in str(caught.value)
+
+
+@pytest.mark.parametrize("isolated", [False, pytest.param(True, marks=pytest.mark.sweep)])
+def test_states_of_one_size_are_remembered_from_chunk_to_chunk(isolated: bool):
+    """Chunks of any length, judged by onnxruntime with the states handed on."""
+    model = graph(re.sub(r"\bb\b(?=[,\]])", "1", GRAPHS["GRU forward"]))
+    judge = onnxruntime.InferenceSession(model.SerializeToString())
+    compiled = explorer.compile(from_proto(model), "cpu", dimensions={"s": (1, 4)}, states="h0=h")
+    h = np.zeros((1, 1, HIDDEN), np.float32)
+    random = np.random.default_rng(2)
+    with compiled.open(isolated=isolated, remembers=True) as program:
+        for length in (4, 1, 3, 1):
+            x = random.standard_normal((length, 1, 2)).astype(np.float32)
+            y, h = judge.run(None, {"x": x, "h0": h})
+            found = program.run({"x": x})
+            np.testing.assert_allclose(found["y"], np.asarray(y), 1e-5, 1e-6)
+            np.testing.assert_allclose(program.state()["h0"], np.asarray(h), 1e-5, 1e-6)
+        other = program.fork()
+        program.reset()
+        x = np.ones((2, 1, 2), np.float32)
+        y, _ = judge.run(None, {"x": x, "h0": np.zeros_like(h)})
+        np.testing.assert_allclose(program.run({"x": x})["y"], np.asarray(y), 1e-5, 1e-6)
+        y, _ = judge.run(None, {"x": x, "h0": h})
+        np.testing.assert_allclose(other.run({"x": x})["y"], np.asarray(y), 1e-5, 1e-6)
+        with pytest.raises(InputError, match=r"s is 5 in the inputs"):
+            program.run({"x": np.ones((5, 1, 2), np.float32)})
+        other.close()
+
+
+def test_states_with_an_open_size_are_refused_by_name():
+    model = from_proto(graph(GRAPHS["RNN forward"]))
+    compiled = explorer.compile(model, "cpu", dimensions={"b": (1, 2), "s": (1, 2)}, states="h0=h")
+    with pytest.raises(InputError, match="the state `h0` has an open size: its axis 1 is b"):
+        compiled.open(isolated=False, remembers=True)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from explorer.course.handouts import memory_puzzle, one_convolution, reading_ir
+from explorer.course.handouts import UNIT_BYTES, memory_puzzle, one_convolution, reading_ir
 from explorer.course.puzzles.fit import FitIt
 from explorer.course.slides import MAX_LINES, page_of, slides_of
 
@@ -97,3 +97,34 @@ def test_a_memory_puzzle_has_its_solution_on_another_page(student):
     assert f"{int(puzzle.optimum)} bytes" in after and f"{int(puzzle.optimum)} bytes" not in before
     assert after.count("<rect") == len(puzzle.buffers) and "<rect" not in before
     assert not re.findall(r"(?:src|href)=.?https?:", sheet)
+
+
+@pytest.mark.parametrize("student", range(4))
+def test_a_plan_is_drawn_inside_of_its_grid_and_nothing_overlaps(student):
+    """Steps go to the right and addresses upwards, one row for so many bytes."""
+    puzzle = FitIt(student)
+    (drawn,) = re.findall(r"<svg.*?</svg>", memory_puzzle(student).split('class="solution"')[1])
+    left, top, width, height = map(int, re.findall(r'viewBox="(.*?)"', drawn)[0].split())
+    right = max(map(int, re.findall(r"H(\d+)", drawn)))
+    bottom = max(map(int, re.findall(r"V(\d+)", drawn)))
+    assert left + width >= right and top + height > bottom  # numbers stand below
+    boxes = {
+        name: tuple(map(int, numbers))
+        for *numbers, name in re.findall(
+            r'<rect x="(\d+)" y="(-?\d+)" width="(\d+)" height="(\d+)".*?<text .*?>(.*?)</text>',
+            drawn,
+        )
+    }
+    assert boxes.keys() == {buffer.id for buffer in puzzle.buffers}
+    one_row = min(h for _, _, _, h in boxes.values()) / (
+        min(buffer.size_bytes for buffer in puzzle.buffers) // UNIT_BYTES
+    )
+    for buffer in puzzle.buffers:
+        x, y, w, h = boxes[buffer.id]
+        assert x >= 0 and x + w <= right and y >= 0
+        assert bottom - (y + h) == puzzle.solution.offsets[buffer.id] // UNIT_BYTES * one_row
+    names = sorted(boxes)
+    for i, name in enumerate(names):
+        for other in names[i + 1 :]:
+            (ax, ay, aw, ah), (bx, by, bw, bh) = boxes[name], boxes[other]
+            assert ax + aw <= bx or bx + bw <= ax or ay + ah <= by or by + bh <= ay

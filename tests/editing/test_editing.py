@@ -22,6 +22,7 @@ from explorer.editing.edits import (
     parse_edit,
     parse_edits,
 )
+from explorer.editing.graphs import redirect, rename_tensor
 from explorer.editing.model import edit_model, edited_proto
 from explorer.errors import InputError
 from explorer.importers import SourceModel
@@ -400,3 +401,14 @@ def test_an_edited_file_is_right_and_a_refused_one_is_not_written(tmp_path: Path
     assert main(arguments) == 2
     assert not refused.exists()
     assert "no node is called 'nothing'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("rename", [rename_tensor, redirect])
+def test_a_body_without_nodes_gives_the_renamed_tensor(rename):
+    """A branch may give a tensor of the outer graph as it is."""
+    given = helper.make_graph([], "g", [], [helper.make_tensor_value_info("r", 1, None)])
+    node = helper.make_node("If", ["c"], ["v"], then_branch=given, else_branch=given)
+    whole = helper.make_graph([node], "whole", [], [helper.make_tensor_value_info("v", 1, None)])
+    rename(whole, "r", "q")
+    branches = [attribute.g for attribute in whole.node[0].attribute]
+    assert [branch.output[0].name for branch in branches] == ["q", "q"]

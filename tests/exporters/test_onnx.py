@@ -173,6 +173,26 @@ def test_averages_of_another_scale_are_a_step_apart_or_exact(integers, apart):
     assert np.abs(steps).max() <= apart
 
 
+@pytest.mark.parametrize("shape", ["4x3", "2x4x3", "1x2x4x3"])
+def test_products_of_integers_with_a_bias_have_any_number_of_axes(shape):
+    """A Gemm has matrices alone."""
+    byte, word = "!top.quantized<i8, 0.0625:3>", "!top.quantized<i32, 0.001953125:0>"
+    out = f"{shape[:-1]}5"
+    text = f"""func.func @main(%x : tensor<{shape}xf32>) -> tensor<{out}xf32> {{
+        %q = top.quantize(%x) {{to = {byte}}} : tensor<{shape}x{byte}>
+        %w = top.weight() {{weight = "w"}} : tensor<3x5x!top.quantized<i8, 0.03125:0>>
+        %b = top.weight() {{weight = "b"}} : tensor<5x{word}>
+        %s = top.matmul(%q, %w, bias = %b) : tensor<{out}x{word}>
+        %y = top.dequantize(%s) {{to = f32}} : tensor<{out}xf32>
+        top.return(%y)
+    }}"""
+    given = {"w": np.arange(15, dtype=np.int8).reshape(3, 5) - 7, "b": np.arange(5, dtype=np.int32)}
+    snapshot = program(text, given).snapshot
+    inputs = random_inputs(snapshot)
+    (found,) = run(model_of(snapshot, "one"), inputs, LITERALLY).values()
+    np.testing.assert_allclose(found, snapshot.run(inputs)["y"], rtol=0, atol=1e-5)
+
+
 def test_names_are_those_of_the_source(tmp_path):
     graph = """named (float[1,3,8,8] x) => (float[1,4,8,8] y) <float[4,3,3,3] w> {
         [first] c = Conv <pads = [1,1,1,1]> (x, w)

@@ -157,6 +157,28 @@ def test_onnxruntime_computes_what_an_operation_means(text):
     np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
 
 
+@pytest.mark.parametrize(
+    ("scale", "shift", "operators"),
+    [
+        ("6x6", "6x6", ["LayerNormalization"]),
+        ("6x6", "6", ["LayerNormalization", "Add"]),
+        ("6", "6x6", ["LayerNormalization", "Mul", "Add"]),
+    ],
+)
+def test_a_normalization_takes_what_has_the_shape_of_its_slices(scale, shift, operators):
+    text = f"""func.func @main(%x : {F}) {{
+        %s = top.weight() {{weight = "s"}} : tensor<{scale}xf32>
+        %t = top.weight() {{weight = "t"}} : tensor<{shift}xf32>
+        %y = top.layer_norm(%x, scale = %s, shift = %t) {{axis = 2, epsilon = 0.00001}} : {F}
+        top.return(%y) }}"""
+    snapshot = program(text, {}).snapshot
+    inputs = random_inputs(snapshot)
+    model = model_of(snapshot, "one")
+    assert [node.op_type for node in model.graph.node] == operators
+    (found,) = run(model, inputs).values()
+    np.testing.assert_allclose(found, snapshot.run(inputs)["y"], rtol=2e-5, atol=2e-5)
+
+
 @pytest.mark.parametrize(("integers", "apart"), [("pairs", 1), ("exact", 0)])
 def test_averages_of_another_scale_are_a_step_apart_or_exact(integers, apart):
     """As pairs onnxruntime fuses them, and rounds in its own way."""

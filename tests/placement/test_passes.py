@@ -367,6 +367,13 @@ def test_small_regions_go_back():
     assert "fewer than 2 operations" in reasons(placed.assigned)["assign/minimum/b"]
 
 
+@pytest.mark.parametrize(("minimum", "device"), [(1, "gpu"), (2, "gpu"), (3, "cpu")])
+def test_a_region_of_as_many_operations_as_wanted_stays(minimum: int, device: str):
+    seconds = {"cpu": {"a": 1e-3, "b": 4e-3, "c": 4e-3}, "gpu": {"a": 9e-3, "b": 1e-3, "c": 1e-3}}
+    placed = Placed(**seconds, decisions={"assign/minimum": minimum})
+    assert [placed.devices[name] for name in "abc"] == ["cpu", device, device]
+
+
 def test_the_makespan_puts_branches_on_both_devices():
     equal = {"b": 1e-3, "c": 1e-3}
     options = {"assign/objective": "makespan"}

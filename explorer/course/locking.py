@@ -8,14 +8,18 @@ import sys
 from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 LEDGER = "predictions.jsonl"
+YES_OR_NO = "True or False"
+"""Part of a question that has these two answers."""
 COURSE = "EXPLORER_COURSE"
 """Environment variable, with which a lesson runs to its end."""
 OPEN, ANSWERS = "open", "answers"
 """Its values: questions stay open, or are answered as if they were skipped."""
 _locked: dict[str, object] = {}
+_shown: dict[str, tuple[Any, Any]] = {}
+"""What marimo shows for a question, and its form, which hears no press if nothing refers to it."""
 _noted: set[tuple[str, str]] = set()
 _tries: dict[str, int] = {}
 
@@ -35,17 +39,65 @@ def is_locking() -> bool:
     """Whether this is a notebook in which predictions come first."""
     if os.environ.get(COURSE, "") in (OPEN, ANSWERS):
         return False
+    if _marimo() is not None:
+        return True
     interpreter = sys.modules.get("IPython")  # not imported here: elsewhere there are no cells
     shell = interpreter.get_ipython() if interpreter else None
     return getattr(shell, "kernel", None) is not None
+
+
+def _marimo() -> Any:
+    """The module, in a notebook of marimo; else None."""
+    marimo = sys.modules.get("marimo")
+    return marimo if marimo is not None and marimo.running_in_notebook() else None
 
 
 def locked_answer(question: str, choices: Collection[object]) -> object:
     """What was locked for a question, or three dots and a widget that asks for it."""
     if question in _locked:
         return _locked[question]
-    _show_widget(question, choices if isinstance(choices, range) else tuple(choices))
+    given = choices if isinstance(choices, range) else tuple(choices)
+    marimo = _marimo()
+    if marimo is None:
+        _show_widget(question, given)
+    elif question not in _shown:
+        _make_for_marimo(marimo, question, given)
     return ...
+
+
+def shown_in_marimo(question: str) -> str:
+    """What asks for an answer there, as HTML; empty elsewhere, and where it was answered."""
+    if question in _locked or question not in _shown:
+        return ""
+    return _shown[question][0].text
+
+
+def stop(question: str) -> NoReturn:
+    """Ends a cell that answers a question without a prediction."""
+    marimo = _marimo()
+    if marimo is not None and question in _shown:
+        line = marimo.md(f"○ {FirstPredict()}")
+        marimo.stop(True, marimo.vstack([_shown[question][0], line]))
+    raise FirstPredict
+
+
+def _make_for_marimo(marimo: Any, question: str, choices: tuple[object, ...] | range) -> None:
+    """As `_show_widget`, of marimo's own elements."""
+    if isinstance(choices, range) and choices:
+        field = marimo.ui.slider(choices[0], choices[-1], step=choices.step, show_value=True)
+    elif choices or YES_OR_NO in question:
+        field = marimo.ui.radio({str(choice): choice for choice in choices or (True, False)})
+    else:
+        field = marimo.ui.text(placeholder="your prediction")
+
+    def press(value: object) -> None:
+        answer = parsed(value) if isinstance(value, str) and not choices else value
+        if answer is not None and answer != "":
+            lock(question, answer)
+
+    form = field.form(submit_button_label="lock", on_change=press)
+    hint = "Press *lock*, run this cell again, then the next one."
+    _shown[question] = marimo.vstack([marimo.md(f"**{question}** {hint}"), form]), form
 
 
 def lock(question: str, answer: object) -> None:
@@ -108,13 +160,12 @@ def _show_widget(question: str, choices: tuple[object, ...] | range) -> None:
         from IPython.display import display
     except ImportError:
         return
-    is_yes_or_no = "True or False" in question
     if isinstance(choices, range) and choices:
         first, last = choices[0], choices[-1]
         field: Any = ipywidgets.IntSlider(
             min=first, max=last, step=choices.step, value=choices[len(choices) // 2]
         )
-    elif choices or is_yes_or_no:
+    elif choices or YES_OR_NO in question:
         options: Any = [(str(choice), choice) for choice in choices or (True, False)]
         field = ipywidgets.RadioButtons(options=options, value=None, description="")
     else:

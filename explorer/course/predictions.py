@@ -117,7 +117,7 @@ class Prediction:
         if verdict.state != "not answered yet":
             locking.note(self.question, self.answer, truth, verdict.state)
         elif self.answer is ... and locking.is_locking():
-            raise locking.FirstPredict
+            locking.stop(self.question)
         return verdict
 
     def _verdict(
@@ -164,6 +164,9 @@ class Prediction:
 
     def _repr_html_(self) -> str:
         return _line("?", str(self)[2:])
+
+    def _mime_(self) -> tuple[str, str]:  # marimo's own
+        return "text/html", locking.shown_in_marimo(self.question) or self._repr_html_()
 
 
 def predict(question: str, answer: object = ..., *, choices: Collection[object] = ()) -> Prediction:

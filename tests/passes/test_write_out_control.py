@@ -73,6 +73,22 @@ BRANCH = """(float[b,s] x) => (float[b,s] y) {
   y = If (c) <then_branch = t () => (float[b,s] p) { p = Exp (x) },
               else_branch = f () => (float[b,s] q) { q = Neg (x) }>
 }"""
+COUNTED = """first = Constant <value_int = 0> ()  one = Constant <value_int = 1> ()
+  d = Shape (x)  n = Gather <axis = 0> (d, first)  go = Constant <value = bool {1}> ()
+  l = Sub (n, one)  rows = Constant <value_ints = [0]> ()"""
+FORWARD_AND_BACK = f"""(float[s,b] x, float[b] h) => (float[b] t, float[r,b] y) {{ {COUNTED}
+  t, y = Loop <body = body (int64 i, bool c, float[b] a) => (bool e, float[b] o, float[b] w)
+    {{ e = Identity (c)  j = Sub (l, i)  xj = Gather <axis = 0> (x, j)  p = Add (a, xj)
+      xi = Gather <axis = 0> (x, i)  o = Mul (p, xi)  w = Neg (o) }}> (n, go, h) }}"""
+WHOLE = f"""(float[s,b] x, float[s,b] h) => (float[s,b] t, float[r,b] y) {{ {COUNTED}
+  t, y = Loop <body = body (int64 i, bool c, float[s,b] a) => (bool e, float[s,b] o, float[b] w)
+    {{ e = Identity (c)  xi = Gather <axis = 0> (x, i)  o = Add (a, xi)
+      q = Softmax <axis = 0> (o)  w = ReduceSum <keepdims = 0> (q, rows) }}> (n, go, h) }}"""
+UNTIL = f"""(float[s,b] x, float[b] h) => (float[b] t) {{ {COUNTED}
+  two = Constant <value_float = 2.0> ()
+  t = Loop <body = body (int64 i, bool c, float[b] a) => (bool e, float[b] o)
+    {{ xi = Gather <axis = 0> (x, i)  o = Add (a, xi)  z = ReduceSum <keepdims = 0> (o, rows)
+      e = Less (z, two) }}> (n, go, h) }}"""
 LAYERS = {
     f"{kind} {direction}{' of lengths' if lengths else ''}": layer(kind, direction, lengths)
     for kind in ("LSTM", "GRU", "RNN")
@@ -87,6 +103,9 @@ GRAPHS = {
     "Scan backwards, rows in its order": SCAN % (1, 1, 0, 1),
     "Scan in both directions": SCAN % (0, 1, 1, 0),
     "Loop": LOOP,
+    "Loop forward and back": FORWARD_AND_BACK,
+    "Loop over all rows": WHOLE,
+    "Loop until data end it": UNTIL,
     "If": BRANCH,
 }
 
@@ -150,6 +169,13 @@ def test_steps_after_a_call_s_last_one_are_skipped():
             "bool {1}> ()  y = Loop <body = body (int64 i, bool c, float[b,s] a) => (bool e, "
             "float[b,s] o) { e = Identity (c)  o = Add (a, x) }> (n, go, h) }",
             "data decide how often",
+        ),
+        (
+            "(int64[s,b] x, int64[b] h) => (int64[b] y) { go = Constant <value = bool {1}> () "
+            "d = Shape <end = 1> (x)  n = Squeeze (d)  y = Loop <body = body (int64 i, bool c, "
+            "int64[b] a) => (bool e, int64[b] o) { e = Identity (c)  xi = Gather <axis = 0> (x, i) "
+            "o = Div (a, xi) }> (n, go, h) }",
+            "may divide by zero",
         ),
         (LAYERS["LSTM forward"], "300 iterations would become"),
     ],

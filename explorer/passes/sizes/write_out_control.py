@@ -122,7 +122,7 @@ class WriteOutControl:
             for value, result in zip(last.operands, op.results, strict=True):
                 if value.type != result.type:
                     raise Declined(f"the branches of {identity_of(op)} differ in shape")
-            check_harmless(branch, "a branch")
+            check_harmless(branch, "a branch", self.rewriter.weights)
         yes, no = (copy_block(branch, [], op, self.rewriter) for branch in branches)
         condition = op.condition
         if shape_of(condition):
@@ -144,8 +144,8 @@ class WriteOutControl:
             )
         if has_flag and op.get("scans"):
             raise Declined("data decide how many rows it collects")
-        if has_flag:
-            check_harmless(op.body.block, "an iteration")
+        if has_flag or not limit.is_number:
+            check_harmless(op.body.block, "an iteration", self.rewriter.weights)
         is_down = self._counts_down(op, limit, most)
         leading = 0 if op.condition is None else 1
         states: list[SSAValue] = [*([] if op.condition is None else [op.condition]), *op.states]

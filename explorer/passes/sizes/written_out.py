@@ -28,6 +28,7 @@ from explorer.ir.types import (
     static_shape,
     tensor_type,
 )
+from explorer.ir.weights import Weights
 from explorer.passes.analysis.matching import constant, weight_name
 from explorer.passes.sizes.infer_shapes import infer_again
 
@@ -140,9 +141,16 @@ def _with_first_axis(row: SSAValue, op: LoopOp, rewriter: RecordedRewriter) -> S
     return part.output
 
 
-def check_harmless(block: Block, what: str) -> None:
-    """Declined for a block that must not run where the program would not have run it."""
+def check_harmless(block: Block, what: str, weights: Weights | None = None) -> None:
+    """Declined for a block that must not run where the program would not have run it.
+
+    weights: with them a division by constants, none of which is 0, is no reason.
+    """
     for inner in block.walk():
-        divides = isinstance(inner, BinaryOp) and inner.get("kind") in ("div", "mod")
-        if divides and not isinstance(element_type_of(inner.results[0]), AnyFloat):
+        if not isinstance(inner, BinaryOp) or inner.get("kind") not in ("div", "mod"):
+            continue
+        divisor = None if weights is None else constant(inner.operands[1], weights)
+        if divisor is not None and divisor.all():
+            continue
+        if not isinstance(element_type_of(inner.results[0]), AnyFloat):
             raise Declined(f"{identity_of(inner)} in {what} may divide by zero")

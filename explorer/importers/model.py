@@ -145,8 +145,8 @@ def bind_dimensions(model: SourceModel, sizes: Mapping[str, int]) -> dict[str, i
             bound.setdefault(name, max(model.ranges.get(name, (1, None))[0], 1))
     for value in model.inputs:
         for axis, size in enumerate(value.shape or ()):
-            if isinstance(size, str) and not {*_names_of(model, size)} <= bound.keys():
-                name = _names_of(model, size)[0]
+            if isinstance(size, str) and not {*names_of(model, size)} <= bound.keys():
+                name = names_of(model, size)[0]
                 raise InputError(
                     f"axis {axis} of input {value.name!r} has no size of its own: {size!r}",
                     node=value.name,
@@ -192,7 +192,7 @@ def sizes_of_inputs(model: SourceModel, inputs: Mapping[str, np.ndarray]) -> dic
 
 def _see_size(model: SourceModel, dimension: str, size: int, sizes: dict[str, int]) -> None:
     """Adds the name that a dimension says, where it is not known yet."""
-    names = _names_of(model, dimension)
+    names = names_of(model, dimension)
     if names == (dimension,):
         sizes.setdefault(dimension, size)
         return
@@ -244,10 +244,10 @@ def check_dimension_names(model: SourceModel, sizes: Mapping[str, int]) -> None:
 def symbolic_dimensions(model: SourceModel) -> tuple[str, ...]:
     """Names of the inputs' symbolic dimensions, in order, once each."""
     named = [d for value in model.inputs for d in value.shape or () if isinstance(d, str)]
-    return tuple(dict.fromkeys(name for d in named for name in _names_of(model, d)))
+    return tuple(dict.fromkeys(name for d in named for name in names_of(model, d)))
 
 
-def _names_of(model: SourceModel, dimension: str) -> tuple[str, ...]:
+def names_of(model: SourceModel, dimension: str) -> tuple[str, ...]:
     """The dimension itself, or the names that it is computed from: `2*h` where the model has h."""
     names = parse(dimension).names
     return names if names and all(name in model.ranges for name in names) else (dimension,)

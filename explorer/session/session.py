@@ -31,6 +31,7 @@ from explorer.backends.loading import load_saved
 from explorer.calling import named_arguments, require_arrays
 from explorer.closing import Closing
 from explorer.errors import ExplorerError, InputError, RangeError, UnsupportedError
+from explorer.ir.sizes.symbols import parse
 from explorer.logs import logger
 from explorer.results import SessionCall, SessionProgram, SessionRecord
 from explorer.results.displayed import Displayed
@@ -491,12 +492,28 @@ class Session(Closing, Displayed):
             for axis, dimension in enumerate(value.shape or ()):
                 if not isinstance(dimension, str):
                     continue
-                size = given[value.name].shape[axis]
-                bucket = self._bucket(dimension, size) if has_ranges else None
-                sizes[dimension] = size if bucket is None else bucket
+                found = self._named(dimension, given[value.name].shape[axis])
+                if found is None:
+                    continue  # other dimensions say it
+                name, size = found
+                bucket = self._bucket(name, size) if has_ranges else None
+                sizes[name] = size if bucket is None else bucket
                 if bucket is not None:
                     ranges[value.name, axis] = bucket
+                    if name != dimension:
+                        low, high = (parse(dimension).value({name: end}) for end in bucket)
+                        ranges[value.name, axis] = low, high
         return sizes, ranges
+
+    def _named(self, dimension: str, size: int) -> tuple[str, int] | None:
+        """The name that has a size: h = 4 where a dimension 2*h is 8."""
+        expression = parse(dimension)
+        if expression.is_name:
+            return dimension, size
+        from explorer.importers.model import names_of
+
+        is_own = names_of(self.model, dimension) == (dimension,)
+        return (dimension, size) if is_own else expression.solved(size)
 
     def _bucket(self, dimension: str, size: int) -> Range | None:
         ranges = self._ranges.get(dimension, ())
@@ -535,7 +552,7 @@ class Session(Closing, Displayed):
         return [
             why
             for (name, (low, high)), why in self._one_by_one.items()
-            if low <= sizes[name] <= high
+            if low <= sizes.get(name, low) <= high
         ]
 
     def _reason(self, given: Inputs) -> str:

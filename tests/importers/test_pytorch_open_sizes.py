@@ -119,6 +119,12 @@ def test_sizes_that_are_multiples_follow_from_their_symbols():
             x = torch.randn(1, 4, *call)
             (found,) = program.run({"x": x.numpy()}).values()
             np.testing.assert_allclose(found, module(x).detach().numpy(), rtol=1e-4, atol=1e-5)
+    with ex.Session(model, ranges={h: [(2, 6)]}, isolated=False) as session:
+        for call in [(12, 8), (4, 8)]:
+            x = torch.randn(1, 4, *call)
+            (found,) = session(x.numpy()).values()
+            np.testing.assert_allclose(found, module(x).detach().numpy(), rtol=1e-4, atol=1e-5)
+        assert [call.event for call in session.calls] == ["compiled", "hit"]
     with pytest.raises(InputError, match=f"axis 2 has size 7|is 7, which is no 2.{h}"):
         compiled.run({"x": np.zeros((1, 4, 7, 4), np.float32)})
     with pytest.raises(InputError, match=f"{h} is 7 in the inputs"):

@@ -12,7 +12,7 @@ from explorer.accuracy.oracle import random_inputs
 from explorer.accuracy.two_models.sides import Side
 from explorer.errors import InputError
 from explorer.importers import SourceModel
-from explorer.importers.model import SourceValue, sizes_of_inputs
+from explorer.importers.model import SourceValue, sizes_of_inputs, symbolic_dimensions
 from explorer.ir.types import ELEMENT_TYPES, is_float_dtype, numpy_dtype
 
 Arrays = dict[str, np.ndarray]
@@ -112,7 +112,7 @@ def _has_small_integers(model: SourceModel) -> bool:
 
 
 def _dimensions(model: SourceModel) -> set[str]:
-    return {d for value in model.inputs for d in value.shape or () if isinstance(d, str)}
+    return {*symbolic_dimensions(model)}
 
 
 def _paired(

@@ -44,6 +44,13 @@ LESSON = [
 ]
 
 
+@pytest.mark.parametrize(("count", "is_cut"), [(MAX_LINES, False), (MAX_LINES + 1, True)])
+def test_a_printed_text_is_cut_where_it_has_too_many_lines(count: int, is_cut: bool):
+    printing = cell("code", "print()", [printed("\n".join(map(str, range(count))))])
+    (slide,) = [slide for slide in slides_of([*LESSON[:1], printing]) if slide.kind == "figure"]
+    assert ("…" in slide.html) == is_cut and f"\n{MAX_LINES - 1}" in slide.html
+
+
 def test_a_lesson_becomes_headings_questions_and_figures():
     slides = list(slides_of(LESSON))
     assert [slide.kind for slide in slides] == [

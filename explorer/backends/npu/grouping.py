@@ -235,6 +235,8 @@ class _Kept:
     def _at(self, step: int, room: int | None, places: Lying) -> _LayerAt | str:
         """A layer in that room; the reason where it has no tiles there."""
         tiled = self.at[step].tiled
+        if not end_of(self.made[step].tiled):  # its tiles lie in other scratchpads
+            room = None
         if room is None or end_of(tiled) > room:
             tiled = self._tiled(step, room)
             if isinstance(tiled, str):

@@ -116,8 +116,8 @@ def test_every_level_with_tensors_on_the_chip_is_executed(residual, level):
         np.testing.assert_array_equal(values[name], expected[name])
 
 
-def layers_in(c):
-    (function,) = functions_on(c["group-layers"].after.program, "tiny-8")
+def layers_in(c, target="tiny-8"):
+    (function,) = functions_on(c["group-layers"].after.program, target)
     return [op for op in function.body.block.ops if isinstance(op, LayerOp)]
 
 
@@ -144,6 +144,15 @@ def test_a_tensor_without_room_is_declined_with_the_reason(tmp_path):
     declined = [e.reason for e in c["group-layers"].events if e.reason]
     assert declined and all("fit" in reason or "cycles" in reason for reason in declined)
     assert {len(group) for group in found.groups} == {1}
+
+
+def test_layers_with_tiles_in_other_scratchpads_need_no_room(residual):
+    c, _, _ = residual("odd-12x20")
+    layers = layers_in(c, "odd-12x20")
+    sums = [op for op in layers if op.name == "npu.elementwise"]
+    assert any(op.on_chip is not None for op in layers)
+    assert sums and all(op.room is None for op in sums)
+    assert any(op.room is not None for op in layers)
 
 
 def test_chosen_tiles_stay_as_they_are(residual):

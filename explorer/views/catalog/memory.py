@@ -296,6 +296,7 @@ VIEW = View(
     name="memory",
     title="where every buffer lies, and when",
     needs=("memory",),
+    uses=("program",),  # from which the names of layers are known
     specification=memory,
     json=lambda trace, _: trace.memory,
     payload=_payload,

@@ -157,10 +157,10 @@ function savingContent(app, close) {
       ? row(
           `View ${tab.label}`,
           "as a picture for a paper, and as data",
-          saver("view as SVG", "sized for a column", view("svg")),
-          saver("view as PNG", "needs resvg", view("png")),
-          saver("view as CSV", "its tables", view("csv")),
-          saver("view as Parquet", "its tables; needs pyarrow", view("parquet")),
+          saver("SVG", "sized for a column", view("svg")),
+          saver("PNG", "needs resvg", view("png")),
+          saver("CSV", "its tables", view("csv")),
+          saver("Parquet", "its tables; needs pyarrow", view("parquet")),
         )
       : null,
     session

@@ -180,8 +180,8 @@ def test_progress_of_hours_has_lines_where_there_is_no_terminal(capsys, monkeypa
     for now in (0.0, 59.0, 60.0, 61.0, 121.0):
         progress(f"seed {now:g}", int(now), 200)
     minute, two = capsys.readouterr().err.splitlines()
-    assert minute == "trying 61/200 seed 60  1:00, 2:20 left"
-    assert two == "trying 122/200 seed 121  2:01, 1:19 left"
+    assert minute == "trying 61/200 seed 60  01:00, 02:20 left"
+    assert two == "trying 122/200 seed 121  02:01, 01:19 left"
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -233,30 +234,28 @@ def _doctor(arguments: argparse.Namespace) -> int:
 def _pages(arguments: argparse.Namespace) -> int:
     from explorer.course.pages import write_lessons
 
-    if not sys.stderr.isatty():
-        print_note("executing lessons")
-    written = write_lessons(arguments.folder, arguments.lesson)
-    print_lines([f"{len(written)} pages in {arguments.folder}; open {written[0]}"])
-    return 0
+    return _write(write_lessons, "pages", arguments)
 
 
 def _slides(arguments: argparse.Namespace) -> int:
     from explorer.course.slides import write_slides
 
-    if not sys.stderr.isatty():
-        print_note("executing lessons")
-    written = write_slides(arguments.folder, arguments.lesson)
-    print_lines([f"{len(written)} lessons in {arguments.folder}; open {written[0]}"])
-    return 0
+    return _write(write_slides, "lessons", arguments)
 
 
 def _guides(arguments: argparse.Namespace) -> int:
     from explorer.course.guide import write_guides
 
+    return _write(write_guides, "sheets", arguments)
+
+
+def _write(
+    write: Callable[[Path, Sequence[str]], list[Path]], what: str, arguments: argparse.Namespace
+) -> int:
     if not sys.stderr.isatty():
         print_note("executing lessons")
-    written = write_guides(arguments.folder, arguments.lesson)
-    print_lines([f"{len(written)} sheets in {arguments.folder}; open {written[0]}"])
+    written = write(arguments.folder, arguments.lesson)
+    print_lines([f"{len(written)} {what} in {arguments.folder}; open {written[0]}"])
     return 0
 
 

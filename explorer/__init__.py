@@ -365,7 +365,7 @@ def edit(
 
     edits: lines, made one after the other: `cut a, b : c`, `outputs a, b`, `rename old = new`,
     `attribute NODE.NAME = JSON`, `value WEIGHT = JSON`, `delete NODE`. InputError for an edit that
-    names nothing or leaves no valid model behind; nothing is written then.
+    names nothing or leaves no valid model; nothing is written then.
     """
     from pathlib import Path
 

@@ -276,7 +276,7 @@ class SaveOrder:
     place: str = ""
     """What the page shows first, as the part of an address behind `#`."""
     after: str = ""
-    """Of IR and of a view: the pass behind which it stands."""
+    """Of IR and of a view: the pass after which it is."""
     view: str = ""
     """Name of a view of `views.register.VIEWS`."""
     rows: tuple[tuple[Cell, ...], ...] = ()

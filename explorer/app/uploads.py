@@ -35,7 +35,7 @@ MAX_LABEL = 120
 ASKED, VALUES, EDIT = "asked", "values", "edit"
 """What a file is for."""
 EDIT_SUFFIX = ".mlir"
-"""Of edited IR, which is named after the pass behind which it stands."""
+"""Of edited IR, which is named after the pass that made it."""
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp")
 TEXT_SUFFIXES = (".txt", ".csv")
 DATA_SUFFIXES = (".npz", ".npy", *TEXT_SUFFIXES, *IMAGE_SUFFIXES)

@@ -44,7 +44,7 @@ class LoadedProgram:
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """What a call met whose inputs had a certain form."""
+    """What a call with inputs of a certain form met."""
 
     program: LoadedProgram
     text: str

@@ -34,7 +34,7 @@ def test_a_fork_is_compared_with_its_base_in_numbers_in_turns_and_side_by_side(o
     compare(page, "totals")
     expect(row_of(page, "latency")).to_contain_text("more ?")
 
-    # In turns a difference is told from the spread.
+    # Runs in turns show a difference that is larger than the spread.
     page.get_by_role("button", name="measure in turns").click()
     page.locator(".turns-state", has_text="4 rounds in turns on Invented CPU").wait_for()
     latency = row_of(page, "latency")

@@ -1,6 +1,6 @@
 """Predictions in a notebook of marimo: its elements lock an answer, its `stop` ends a cell.
 
-marimo itself is not installed here; what it offers stands in for it.
+marimo itself is not installed here; a small copy of its interface replaces it.
 """
 
 import json

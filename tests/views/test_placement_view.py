@@ -149,7 +149,7 @@ def test_functions_stand_in_columns_and_a_line_is_as_wide_as_its_value_is_large(
     drawn = [mark for mark in chart.marks if isinstance(mark, Line)]
     assert [line.width for line in drawn] == [4.5, 8.0, 1.0, 2.75]
     beside = boxes["a"].x + boxes["a"].width
-    assert max(x for x, _ in drawn[2].points) > beside  # past what stands between
+    assert max(x for x, _ in drawn[2].points) > beside  # past the boxes between them
     assert drawn[3].points[-1][1] > boxes["c"].y + boxes["c"].height
     assert chart.lines[2] == "a -> c: w, known at run time"
 

@@ -86,7 +86,7 @@ class _Arena:
 
 
 def _arena(network: Network) -> tuple[_Arena, tuple[ProgramMemory, ...]]:
-    """Global memory first; the part of the scratchpad in which tensors stay behind it."""
+    """Global memory first, then the part of the scratchpad in which tensors stay."""
     machine = network.machine
     ends = {False: 0, True: 0}
     for place in network.values.values():

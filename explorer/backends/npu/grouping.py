@@ -23,7 +23,7 @@ from xdsl.dialects import func
 
 from explorer.backends.npu.lowered import LoweredLayers
 from explorer.backends.npu.planning import tensors_of
-from explorer.backends.npu.writing import Written, beside
+from explorer.backends.npu.writing import Written, mirrored_if_freer
 from explorer.ir.dialects.npu import LayerOp
 from explorer.ir.functions.calls import functions_on
 from explorer.ir.operation import identity_of, to_attribute
@@ -164,7 +164,7 @@ class _Kept:
         for step, (op, made, at) in enumerate(zip(self.layers, self.made, layers, strict=True)):
             tiled = at.tiled
             if before is not None:
-                tiled = beside(tiled, before, machine_with_room(self.machine, at.room))
+                tiled = mirrored_if_freer(tiled, before, machine_with_room(self.machine, at.room))
             stream = write_layer(tiled, self._addresses(step, places))
             stream.complete()
             one = Written(identity_of(op), made.layer, tiled, stream, {})

@@ -19,7 +19,7 @@ from xdsl.ir import Operation, SSAValue
 from explorer.backends.npu.chosen_tiles import ChosenTiles
 from explorer.backends.npu.lowered import LoweredLayers
 from explorer.backends.npu.network import argument_offsets
-from explorer.backends.npu.planning import constants_start, kept_offsets, plan_tensors
+from explorer.backends.npu.planning import constants_start, kept_offsets, offsets_in, plan_tensors
 from explorer.backends.npu.writing import TensorPlaces, scratchpad_addresses, written
 from explorer.errors import UnsupportedError
 from explorer.ir.dialects.npu import (
@@ -390,13 +390,6 @@ KEPT = ("inputs", "part", "title", "group", "work", "offset", "on_chip")
 def _places_in(function: func.FuncOp) -> TensorPlaces:
     """Where every value lies, as the IR says it."""
     names = [value_name(argument) for argument in function.body.block.args]
-    found = dict(zip(names, argument_offsets(function), strict=True))
-    kept = kept_offsets(function)
-    for op in function.body.block.ops:
-        if isinstance(op, LayerOp) and op.offset is not None:
-            found[value_name(op.output)] = op.get("offset")
-        elif isinstance(op, TopOperation) and op.is_view:
-            shown = value_name(op.operands[0])
-            if shown in found:
-                found[value_name(op.results[0])] = found[shown]
+    given = dict(zip(names, argument_offsets(function), strict=True))
+    found, kept = offsets_in(function, "offset", given), kept_offsets(function)
     return TensorPlaces(offsets={**found, **kept}, on_chip=frozenset(kept))

@@ -9,6 +9,7 @@ no part of the plan: nothing shares their bytes.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from xdsl.dialects import func
@@ -62,10 +63,16 @@ def plan_tensors(
 
 def kept_offsets(function: func.FuncOp) -> dict[str, int]:
     """Where values that stay on the chip lie in the scratchpad of activations, in bytes."""
-    found: dict[str, int] = {}
+    return offsets_in(function, "on_chip", {})
+
+
+def offsets_in(function: func.FuncOp, place: str, given: Mapping[str, int]) -> dict[str, int]:
+    """By value: the offset that its layer has under the property `place`, and that of a view where
+    its operand has one. `given`: of arguments."""
+    found = dict(given)
     for op in function.body.block.ops:
-        if isinstance(op, NpuOperation) and op.on_chip is not None:
-            found[value_name(op.output)] = op.get("on_chip")
+        if isinstance(op, NpuOperation) and getattr(op, place, None) is not None:
+            found[value_name(op.output)] = op.get(place)
         elif isinstance(op, TopOperation) and op.is_view:
             shown = value_name(op.operands[0])
             if shown in found:

@@ -133,7 +133,7 @@ def written(
     if op.scratchpads is not None:
         tiled = moved(tiled, from_attribute(op.scratchpads))
     elif before is not None:
-        tiled = beside(tiled, before, lowered.room_of(op))
+        tiled = mirrored_if_freer(tiled, before, lowered.room_of(op))
     names = {
         tensor.name: value_name(value) for tensor, value in zip(layer.inputs, op.data, strict=False)
     }
@@ -170,7 +170,7 @@ def moved(tiled: Tiled, addresses: Mapping[str, Sequence[int]]) -> Tiled:
     return replace(tiled, regions=moved_to(tiled.regions, addresses))
 
 
-def beside(tiled: Tiled, before: Before, room: Machine) -> Tiled:
+def mirrored_if_freer(tiled: Tiled, before: Before, room: Machine) -> Tiled:
     """From the other end of the scratchpads, if more of its constants can be loaded then while
     the layer before ends. `room`: the machine with the room that its tiles have."""
     if isinstance(tiled, TiledPieces):

@@ -147,7 +147,7 @@ class LoopOp(TopOperation):
         condition: SSAValue | None = None,
         length: Dim | None = None,
     ):
-        """A loop whose result types follow from its states and from what its body returns.
+        """A loop with result types that follow from its states and from what its body returns.
 
         length: the number of iterations where only its name is known.
         """

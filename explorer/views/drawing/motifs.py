@@ -20,7 +20,7 @@ from explorer.results.graph import GraphNode
 HEAVY = frozenset({"conv", "depthwise", "matmul", "recurrent", "attention"})
 """Kinds that do most of the work: what light operations follow belongs to them."""
 WHOLE_LAYERS = frozenset({"recurrent", "attention"})
-"""Kinds of one operation that stands for many: they name a group before others do."""
+"""Kinds that name a group before others do: one such operation is what the group computes."""
 _WORDS = (
     ("softmax", "softmax"),
     ("concat", "concat"),

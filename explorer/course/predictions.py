@@ -93,6 +93,15 @@ class Prediction:
     choices: tuple[object, ...] = ()
     """The answers to choose from; empty: any."""
 
+    def require(self) -> None:
+        """Ends a cell that goes on to show the answer, where no prediction was made.
+
+        Raises:
+            FirstPredict: in a notebook, without a prediction.
+        """
+        if self.answer is ... and locking.is_locking():
+            locking.stop(self.question)
+
     def check(
         self,
         truth: object,
@@ -116,8 +125,8 @@ class Prediction:
         verdict = self._verdict(truth, why, within, also, evidence, tempting or {})
         if verdict.state != "not answered yet":
             locking.note(self.question, self.answer, truth, verdict.state)
-        elif self.answer is ... and locking.is_locking():
-            locking.stop(self.question)
+        else:
+            self.require()
         return verdict
 
     def _verdict(

@@ -79,12 +79,15 @@ def test_a_cell_stops_until_an_answer_is_locked(
     assert element.kind == kind and f"<{kind}>" in asked._mime_()[1]
     with pytest.raises(Stopped, match="first your prediction"):
         asked.check(answer)
+    with pytest.raises(Stopped, match="first your prediction"):
+        asked.require()
     element.press(None)
     element.press("")
     assert predict(question, ..., choices=choices).answer is ...  # nothing was chosen
     element.press(pressed)
     element.press("another")
     again = predict(question, ..., choices=choices)
+    again.require()  # goes on
     assert again.check(answer).is_right and len(made) == 1
     assert "You say" in again._mime_()[1]
     noted = json.loads((tmp_path / locking.LEDGER).read_text())

@@ -148,3 +148,41 @@ def test_an_answer_has_a_cell_of_its_own_before_its_grader(path):
         )
         judge = call.args[1]
         assert isinstance(judge, ast.Call) and ast.unparse(judge.func).startswith("exercises.")
+
+
+BEFORE_THE_ANSWER = {("10_memory", "cell-07"), ("16_deploy", "cell-03")}
+"""Cells that print what a question is about, and not its answer."""
+
+
+@pytest.mark.parametrize("path", LESSONS, ids=name)
+def test_a_cell_prints_nothing_of_an_answer_before_the_prediction(path):
+    """`PREDICTION.require()` ends a cell that would print before `check` does."""
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    code = {c["id"]: ast.parse("".join(c["source"])) for c in cells if c["cell_type"] == "code"}
+    statements = [node for tree in code.values() for node in ast.walk(tree)]
+    printing = {"print"}
+    for node in statements:
+        if isinstance(node, ast.FunctionDef) and _calls(node, printing):
+            printing.add(node.name)
+    asked = {
+        ast.unparse(node.targets[0])
+        for node in statements
+        if isinstance(node, ast.Assign) and _calls(node.value, {"predict"})
+    }
+    for cell, tree in code.items():
+        has_printed = False
+        for statement in tree.body:
+            text = ast.unparse(statement)
+            if any(text.startswith(f"{one}.require()") for one in asked):
+                break
+            if any(text.startswith(f"{one}.check(") for one in asked):
+                assert not has_printed or (path.stem, cell) in BEFORE_THE_ANSWER, cell
+                break
+            is_definition = isinstance(statement, ast.FunctionDef | ast.ClassDef)
+            has_printed = has_printed or (not is_definition and _calls(statement, printing))
+
+
+def _calls(tree, names):
+    """Whether a function with one of the names is called."""
+    calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
+    return any(isinstance(called, ast.Name) and called.id in names for called in calls)

@@ -1,4 +1,4 @@
-"""Builds wheel and sdist, and runs the README's Python with what the wheel installs.
+"""Builds wheels and sdist, and runs the README's Python with what the wheel installs.
 
     python scripts/check_wheel.py
 
@@ -26,6 +26,8 @@ def main() -> int:
         run("-m", "hatchling", "build", "-d", str(built), cwd=REPOSITORY)
         (wheel,) = built.glob("*.whl")
         (source,) = built.glob("*.tar.gz")
+        run("-m", "hatchling", "build", "-t", "wheel", "-d", str(built), cwd=REPOSITORY / "extras")
+        (extras,) = (path for path in built.glob("*.whl") if path != wheel)
         install = ("-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target")
         run(*install, str(installed), str(wheel), cwd=empty)
         environment = os.environ | {"PYTHONPATH": str(installed)}
@@ -36,7 +38,10 @@ def main() -> int:
         run("-m", "explorer", "--version", cwd=empty, environment=environment)
         readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
         run("-c", "\n".join(BLOCK.findall(readme)), cwd=empty, environment=environment)
-        sizes = ", ".join(f"{p.name} {p.stat().st_size / 1e6:.1f} MB" for p in (wheel, source))
+        run(*install, str(installed), str(extras), cwd=empty)
+        run("-c", "import explorer_extras.onnx.trees", cwd=empty, environment=environment)
+        files = (wheel, extras, source)
+        sizes = ", ".join(f"{p.name} {p.stat().st_size / 1e6:.1f} MB" for p in files)
         print(f"{sizes}: the README's Python runs")
     return 0
 

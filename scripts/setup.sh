@@ -228,7 +228,7 @@ has_module() { "$python" -c "import $1" >/dev/null 2>&1; }
 install_python_packages() {
     if [ "${LOCKED:-yes}" = no ]; then
         run_quietly "installing the newest Python packages for \"$2\" (minutes, the first time)" \
-            pip_install --upgrade --upgrade-strategy eager --editable "$2" ||
+            pip_install --upgrade --upgrade-strategy eager --editable "$2" --editable extras ||
             fail "Python packages for \"$2\""
         return 0
     fi
@@ -237,7 +237,8 @@ install_python_packages() {
         fail "requirements/$1.txt; $(way_out)"
     # What it needs is there already, its build backend too: nothing comes in without a hash.
     run_quietly "installing the explorer itself" \
-        pip_install --no-deps --no-build-isolation --editable . || fail "the explorer itself"
+        pip_install --no-deps --no-build-isolation --editable . --editable extras ||
+        fail "the explorer itself"
 }
 
 # What helps after pip has failed, by its log.

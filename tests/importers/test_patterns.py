@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from explorer.importers.onnx.program.nodes import Unsupported
-from explorer.importers.onnx.rare.automata import automaton
+from explorer_extras.onnx.automata import automaton
 
 PATTERNS = [
     r"",

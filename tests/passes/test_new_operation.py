@@ -19,7 +19,6 @@ from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, r
 from explorer.errors import InputError
 from explorer.importers.building.build import Build
 from explorer.importers.building.knowledge import Knowledge
-from explorer.importers.onnx.rare.gradient import gradients_of
 from explorer.ir.compute import KernelBuilder
 from explorer.ir.evaluation import entry_function, evaluate_function
 from explorer.ir.gradients import GradientBuild, Term
@@ -60,6 +59,7 @@ from explorer.passes.lower.place_on_device import PlaceOnDevice
 from explorer.passes.simplify.fold_constants import FoldConstants
 from explorer.passes.simplify.push_transposes import PushTransposes
 from explorer.passes.sizes.keep_range import KeepRange
+from explorer_extras.onnx.gradient import gradients_of
 
 BLOCK = 8
 

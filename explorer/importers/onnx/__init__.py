@@ -4,7 +4,7 @@ file/           file -> SourceModel: bounded, checked, nothing executed
 convert.py      SourceModel -> module and weights
 source.py       SourceModel -> the model as it is, as a program
 converters.py   which function converts which operator; one file per family of operators, in
-                operators/, images/, layers/, contrib/ (other domains) and rare/
+                operators/, images/, layers/ and contrib/ (other domains)
 program/        what converters work with: nodes, values, what is built
 """
 

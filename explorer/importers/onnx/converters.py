@@ -1,17 +1,21 @@
 """Which function converts which operator of which opset.
 
-The converters stand in one file per family. Adding one means declaring a function there with
-`@converts("Operator", since=...)`.
+Each family has a file of converters. Adding one means declaring a function there with
+`@converts("Operator", since=...)`. Other packages add families through entry points
+(`building/installed.py`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 import onnx
 
+from explorer.importers.building.installed import ONNX, extras_note, installed_modules
 from explorer.importers.onnx.program.nodes import Converter
 from explorer.results.names import nearest
 
@@ -36,7 +40,6 @@ _OTHERS = (
     "operators.spectral",
     "images.vision",
     "operators.randomness",
-    "rare.text_features",
     "operators.quantization",
     "contrib.dynamic_quantization",
     "layers.attention",
@@ -48,45 +51,58 @@ _OTHERS = (
     "contrib.qonnx",
     "contrib.quantized",
     "contrib.nchwc",
-    "rare.features",
-    "rare.trees",
-    "rare.tree_ensembles",
-    "rare.linear_models",
-    "rare.support_vectors",
-    "rare.training",
-    "rare.gradient",
-    "rare.strings",
-    "rare.string_splitting",
-    "rare.string_matching",
 )
-"""These are loaded with the first model that has an operator of them, or an unknown one."""
+"""Loaded with the first model that has an operator of them, or another one that is not common."""
 
 
 @cache
-def _converters_of(families: tuple[str, ...]) -> tuple[Converter, ...]:
-    modules = [import_module(f"explorer.importers.onnx.{family}") for family in families]
+def _common() -> tuple[Converter, ...]:
+    return _converters_of(_own(_COMMON))
+
+
+@cache
+def _others() -> tuple[Converter, ...]:
+    return _converters_of(_own(_OTHERS))
+
+
+@cache
+def _installed() -> tuple[Converter, ...]:
+    """Those of other packages, loaded with the first operator that has none of ours."""
+    return _converters_of(installed_modules(ONNX))
+
+
+def _own(families: tuple[str, ...]) -> Iterator[ModuleType]:
+    return (import_module(f"explorer.importers.onnx.{family}") for family in families)
+
+
+def _converters_of(modules: Iterable[ModuleType]) -> tuple[Converter, ...]:
     return tuple(v for m in modules for v in vars(m).values() if isinstance(v, Converter))
 
 
 @cache
 def all_converters() -> tuple[Converter, ...]:
     """Every converter, family by family."""
-    return _converters_of(_COMMON) + _converters_of(_OTHERS)
+    return _common() + _others() + _installed()
 
 
 @cache
 def find_converter(
     operator: str, domain: str, opset: int, on_strings: bool = False
 ) -> Converter | None:
-    """The converter for an operator as the opset defines it; where it has two, that asked for."""
+    """The converter for an operator as the opset defines it; where it has two, that asked for.
+
+    InputError where a package of other operators cannot be loaded.
+    """
     found = None
-    for families in (_COMMON, _OTHERS):
-        for converter in _converters_of(families):
+    for converters in (_common, _others, _installed):
+        for converter in converters():
             fits = operator in converter.operators and domain in converter.domains
             if fits and converter.since <= opset <= converter.until:
                 if converter.on_strings == on_strings:
                     return converter
                 found = found or converter
+        if found and not on_strings:
+            return found
     return found
 
 
@@ -104,7 +120,7 @@ def missing_reason(operator: str, domain: str, opset: int) -> str:
         return "deprecated in this opset"
     if schema.has_function or schema.has_context_dependent_function:
         return ""
-    return "not supported"
+    return f"not supported{extras_note()}"
 
 
 def _unknown_reason(operator: str, domain: str, opset: int) -> str:
@@ -116,4 +132,6 @@ def _unknown_reason(operator: str, domain: str, opset: int) -> str:
         return f"not supported in opset {opset}"
     supported = sorted({o for c in all_converters() for o in c.operators})
     near = nearest(operator, supported, similar=0.75)
-    return f"unknown operator; did you mean {near[0]}?" if near else "unknown operator"
+    return (
+        f"unknown operator; did you mean {near[0]}?" if near else f"unknown operator{extras_note()}"
+    )

@@ -3,8 +3,8 @@
     family_of("aten.conv2d")          -> "convolution"
     family_of("mylib.unknown")        -> "other"
 
-Families are those of `results.GraphNode.family`; a call belongs to that of the file in which its
-converter stands.
+Families are those of `results.GraphNode.family`. The module of a call's converter decides, also
+that of another package.
 """
 
 from __future__ import annotations

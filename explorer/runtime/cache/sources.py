@@ -31,6 +31,8 @@ IGNORED = frozenset({"__pycache__", "app", "cli", "views"})
 """Folders that decide no program: what shows results and what asks for them."""
 PACKAGES = ("ml_dtypes", "numpy", "onnx", "xdsl", "ziglang")
 """Whose versions may change what a model is compiled to; a C compiler is one of them."""
+EXTRAS = ("../explorer_extras", "../extras/explorer_extras")
+"""Operators that are a package of their own: where the wheel puts them, and where a clone does."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +43,12 @@ class Sources:
 
 
 def sources_of(package: Path, memo_folder: Path | None = None) -> Sources:
-    """The sources below a package's folder, from the memo where nothing about them changed."""
-    files = sorted(_files(package, ""))
+    """The sources below a package's folder and those of the extras, where they are installed.
+
+    They come from the memo where nothing about them changed.
+    """
+    folders = ("", *(f"{path}/" for path in EXTRAS if (package / path).is_dir()))
+    files = sorted(file for path in folders for file in _files(package / path, path))
     stamp = hashlib.sha256(json.dumps([str(package), files]).encode()).hexdigest()
     newest_ns = max((changed for _, _, changed, _ in files), default=0)
     memo = None if memo_folder is None else memo_folder / MEMO

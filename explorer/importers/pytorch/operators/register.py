@@ -9,37 +9,31 @@ A call that writes into its operand (`add_.Tensor`) is converted as the function
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, wraps
 
 from explorer.importers.building.build import Build, Unsupported
 from explorer.importers.building.expr import Expr
 from explorer.importers.building.flat import Convert, FileNode
+from explorer.importers.building.installed import PYTORCH, extras_note, installed_modules
 from explorer.importers.pytorch.file.program import Call, Graph
 from explorer.importers.pytorch.file.versions import is_write
 from explorer.importers.pytorch.operators import (
     activations,
     attention,
-    bessel,
-    complex_numbers,
     control,
     creation,
     elementwise,
     embeddings,
     encoder_layers,
     experts,
-    fourier,
     images,
     indexing,
     joining,
-    linear_algebra,
-    linear_systems,
     losses,
-    matrix_factors,
     movement,
     normalization,
-    orthogonal_factors,
     parts,
     pooling,
     products,
@@ -48,9 +42,7 @@ from explorer.importers.pytorch.operators import (
     reductions,
     repeats,
     scattering,
-    singular_values,
     sizes,
-    special,
     statistics,
     torchvision,
     unary,
@@ -81,27 +73,32 @@ _FAMILIES = (
     scattering,
     statistics,
     repeats,
-    special,
-    bessel,
-    linear_algebra,
-    matrix_factors,
-    linear_systems,
-    orthogonal_factors,
-    singular_values,
-    fourier,
 )
 
 
 @lru_cache(maxsize=1)
 def known() -> dict[str, ConvertNode]:
-    """By target: `aten.add.Tensor`."""
+    """By target: `aten.add.Tensor`. With those of other packages."""
+    return {**_installed(), **_own()}
+
+
+@lru_cache(maxsize=1)
+def _installed() -> dict[str, ConvertNode]:
+    found = {}
+    for family in installed_modules(PYTORCH):
+        converters: Mapping[str, ConvertNode] = getattr(family, "CONVERTERS", {})
+        found |= {f"aten.{name}": convert for name, convert in converters.items()}
+    return found
+
+
+@lru_cache(maxsize=1)
+def _own() -> dict[str, ConvertNode]:
     found: dict[str, ConvertNode] = {
         **sizes.CONVERTERS,
         **control.CONVERTERS,
         **experts.OF_LIBRARIES,
         **torchvision.OF_LIBRARIES,
         **quantized_decomposed.OF_LIBRARIES,
-        **{f"aten.{name}": convert for name, convert in complex_numbers.OWN.items()},
     }
     for family in _FAMILIES:
         found |= {f"aten.{name}": convert for name, convert in family.CONVERTERS.items()}
@@ -110,7 +107,18 @@ def known() -> dict[str, ConvertNode]:
 
 def converter_of(call: Call) -> ConvertNode | None:
     """What converts a call; None where nothing does."""
-    return known().get(call.target) or known().get(_functional(call))
+    for target in (call.target, _functional(call)):
+        if convert := _own().get(target):
+            return convert
+    return _installed().get(call.target) or _installed().get(_functional(call))
+
+
+def _of_complex_numbers(target: str, convert: ConvertNode) -> ConvertNode | None:
+    """What converts a call of complex numbers, by what converts that of real ones."""
+    for family in installed_modules(PYTORCH):
+        if form_of := getattr(family, "complex_form", None):
+            return form_of(target, convert)
+    return None
 
 
 def _functional(call: Call) -> str:
@@ -156,11 +164,11 @@ def convert_call(node: AtenNode, build: Build) -> Sequence[Expr]:
     """A node's results as the file says them. Unsupported for what is not converted."""
     convert = converter_of(node.call)
     if convert is None:
-        raise Unsupported(f"{node.call.target}: unknown operator")
+        raise Unsupported(f"{node.call.target}: unknown operator{extras_note()}")
     if node.has_complex():
-        convert = complex_numbers.converter_of(_functional(node.call), convert)
+        convert = _of_complex_numbers(_functional(node.call), convert)
         if convert is None:
-            raise Unsupported(f"{node.call.target} of complex numbers")
+            raise Unsupported(f"{node.call.target} of complex numbers{extras_note()}")
     if is_write(node.call):
         results: Sequence[Expr] = written(node, build, convert, known().get)
     else:

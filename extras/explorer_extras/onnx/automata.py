@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from explorer.importers.onnx.program.nodes import Unsupported
-from explorer.importers.onnx.rare.patterns import (
+from explorer_extras.onnx.patterns import (
     ANY,
     Assertion,
     Choice,
@@ -29,7 +29,7 @@ from explorer.importers.onnx.rare.patterns import (
     Run,
     Symbols,
 )
-from explorer.importers.onnx.rare.patterns import parsed as parsed_pattern
+from explorer_extras.onnx.patterns import parsed as parsed_pattern
 
 MAX_STATES = 1024
 """Of the table. Patterns that count (`.{0,500}x.{0,500}`) may need exponentially many."""

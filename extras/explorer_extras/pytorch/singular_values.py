@@ -17,16 +17,16 @@ import numpy as np
 
 from explorer.importers.building.build import Build, Unsupported
 from explorer.importers.building.expr import Expr, maximum, where
-from explorer.importers.pytorch.operators.linear_algebra import norm_of_lines
-from explorer.importers.pytorch.operators.linear_systems import inverted, unit_like
-from explorer.importers.pytorch.operators.matrix_factors import scale_of, transposed
 from explorer.importers.pytorch.operators.node import AtenNode
-from explorer.importers.pytorch.operators.orthogonal_factors import completed
 from explorer.importers.pytorch.operators.promotion import as_value
 from explorer.importers.pytorch.operators.reductions import p_norm
 from explorer.ir.top.indexing import GatherElementsOp
 from explorer.ir.top.reductions.reduction import TopKOp
 from explorer.ir.top.singular_values import OrthogonalizeOp
+from explorer_extras.pytorch.linear_algebra import norm_of_lines
+from explorer_extras.pytorch.linear_systems import inverted, unit_like
+from explorer_extras.pytorch.matrix_factors import scale_of, transposed
+from explorer_extras.pytorch.orthogonal_factors import completed
 
 
 @dataclass(frozen=True)

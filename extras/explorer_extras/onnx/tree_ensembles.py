@@ -19,8 +19,8 @@ from explorer.importers.onnx.file.tensors import read_tensor
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
 from explorer.importers.onnx.program.structures import Imported
-from explorer.importers.onnx.rare import scores
-from explorer.importers.onnx.rare.trees import (
+from explorer_extras.onnx import scores
+from explorer_extras.onnx.trees import (
     Forest,
     aggregated,
     empty_tables,

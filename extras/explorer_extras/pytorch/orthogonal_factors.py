@@ -10,15 +10,15 @@ import numpy as np
 
 from explorer.importers.building.build import Build
 from explorer.importers.building.expr import Expr, where
-from explorer.importers.pytorch.operators.matrix_factors import (
+from explorer.importers.pytorch.operators.movement import expanded
+from explorer.importers.pytorch.operators.node import AtenNode
+from explorer.ir.top.reflections import HouseholderOp, ReflectOp
+from explorer_extras.pytorch.matrix_factors import (
     diagonal_of,
     scale_of,
     transposed,
     triangle_of,
 )
-from explorer.importers.pytorch.operators.movement import expanded
-from explorer.importers.pytorch.operators.node import AtenNode
-from explorer.ir.top.reflections import HouseholderOp, ReflectOp
 
 
 def qr(node: AtenNode, build: Build) -> list[Expr]:

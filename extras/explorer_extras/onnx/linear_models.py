@@ -14,7 +14,7 @@ from explorer.importers.building.expr import Expr
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, converts
 from explorer.importers.onnx.program.structures import Imported
-from explorer.importers.onnx.rare import scores
+from explorer_extras.onnx import scores
 
 
 @converts("LinearRegressor", domain=scores.DOMAIN)

@@ -26,12 +26,12 @@ from explorer.importers.building.expr import Expr, all_plain, plain
 from explorer.importers.onnx.file.reading import subgraphs, walk
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
-from explorer.importers.onnx.rare.training import DOMAIN
 from explorer.ir.gradients import GradientBuild, NotDifferentiable, unbroadcast
 from explorer.ir.interfaces import Differentiable
 from explorer.ir.operation import TopOperation
 from explorer.ir.top.data import WeightOp
 from explorer.ir.types import element_type_of
+from explorer_extras.onnx.training import DOMAIN
 
 
 @converts("Gradient", domain=DOMAIN)

@@ -15,7 +15,10 @@ import numpy as np
 
 from explorer.importers.building.build import Build
 from explorer.importers.building.expr import Expr
-from explorer.importers.pytorch.operators.matrix_factors import (
+from explorer.importers.pytorch.operators.movement import expanded
+from explorer.importers.pytorch.operators.node import AtenNode
+from explorer.ir.top.linear_systems import SolveOp
+from explorer_extras.pytorch.matrix_factors import (
     first_zero,
     lu_of,
     transposed,
@@ -23,9 +26,6 @@ from explorer.importers.pytorch.operators.matrix_factors import (
     unpacked,
     with_unit_diagonal,
 )
-from explorer.importers.pytorch.operators.movement import expanded
-from explorer.importers.pytorch.operators.node import AtenNode
-from explorer.ir.top.linear_systems import SolveOp
 
 _SQUARINGS, _DEGREE = 8, 16
 """Of an exponential: with them it is exact in doubles for matrices of a norm up to 256; at 89 its

@@ -22,14 +22,21 @@ from explorer.importers.pytorch.file.program import PARTS, Argument, ElementType
 from explorer.importers.pytorch.operators import (
     control,
     creation,
-    fourier,
     joining,
     movement,
     parts,
     products,
     sizes,
 )
-from explorer.importers.pytorch.operators.complex_pairs import (
+from explorer.importers.pytorch.operators.creation import filled
+from explorer.importers.pytorch.operators.elementwise import angle_of, length_of
+from explorer.importers.pytorch.operators.movement import expanded
+from explorer.importers.pytorch.operators.node import AtenNode, dtype_of
+from explorer.importers.pytorch.operators.promotion import promoted
+from explorer.importers.pytorch.operators.unary import plain_name
+from explorer.importers.pytorch.operators.written import ConvertNode
+from explorer_extras.pytorch import fourier
+from explorer_extras.pytorch.complex_pairs import (
     FUNCTIONS,
     joined,
     over,
@@ -39,13 +46,6 @@ from explorer.importers.pytorch.operators.complex_pairs import (
     times,
     turned,
 )
-from explorer.importers.pytorch.operators.creation import filled
-from explorer.importers.pytorch.operators.elementwise import angle_of, length_of
-from explorer.importers.pytorch.operators.movement import expanded
-from explorer.importers.pytorch.operators.node import AtenNode, dtype_of
-from explorer.importers.pytorch.operators.promotion import promoted
-from explorer.importers.pytorch.operators.unary import plain_name
-from explorer.importers.pytorch.operators.written import ConvertNode
 
 
 def zeros_of(x: Expr, build: Build) -> Expr:
@@ -348,7 +348,7 @@ _MAGNITUDES = frozenset(
     ("linalg_vector_norm", "norm.Scalar", "norm.ScalarOpt_dim", "count_nonzero")
 )
 
-OWN: dict[str, ConvertNode] = {
+CONVERTERS: dict[str, ConvertNode] = {
     "complex": of_two,
     "polar": polar,
     "view_as_real": as_it_is,
@@ -357,8 +357,8 @@ OWN: dict[str, ConvertNode] = {
     "_conj_physical": function,
 }
 """Calls of complex numbers only."""
-CONVERTERS: dict[str, ConvertNode] = {
-    **OWN,
+_OF_COMPLEX: dict[str, ConvertNode] = {
+    **CONVERTERS,
     **dict.fromkeys(FUNCTIONS, function),
     **dict.fromkeys(("mH", "matrix_H", "adjoint"), hermitian),
     **dict.fromkeys(_TYPES, convert_type),
@@ -381,15 +381,15 @@ CONVERTERS: dict[str, ConvertNode] = {
 """Of calls that are known of real numbers, too, what converts them of complex ones."""
 
 
-def converter_of(target: str, plain: ConvertNode) -> ConvertNode | None:
+def complex_form(target: str, plain: ConvertNode) -> ConvertNode | None:
     """What converts a call of complex numbers, from what converts it of real ones, if anything."""
     name = target.removeprefix("aten.")
     if target in control.CONVERTERS or name in fourier.CONVERTERS:
         return plain
     if target in sizes.CONVERTERS:
         return of_real_part(plain)
-    if name in CONVERTERS:
-        return CONVERTERS[name]
+    if name in _OF_COMPLEX:
+        return _OF_COMPLEX[name]
     for names, form in ((_BY_PARTS, by_parts), (_PRODUCTS, product), (_MAGNITUDES, of_magnitude)):
         if name in names:
             return form(plain)

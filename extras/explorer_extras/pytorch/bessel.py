@@ -17,14 +17,14 @@ import numpy as np
 
 from explorer.importers.building.build import Build
 from explorer.importers.building.expr import Expr, maximum, minimum, where
-from explorer.importers.pytorch.operators.special import (
+from explorer.importers.pytorch.operators.unary import square
+from explorer_extras.pytorch.special import (
     Formula,
     in_doubles,
     of_x,
     polynomial,
     where_less,
 )
-from explorer.importers.pytorch.operators.unary import square
 
 _FAR = 15.0
 """Where asymptotic series take over from those of powers, which lose e^15 of 1e16 here."""

@@ -22,8 +22,8 @@ from explorer.importers.building.expr import Expr, where
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
 from explorer.importers.onnx.program.structures import Imported
-from explorer.importers.onnx.rare import scores
 from explorer.ir.types import tensor_type
+from explorer_extras.onnx import scores
 
 KERNELS = ("LINEAR", "POLY", "RBF", "SIGMOID")
 MIN_PROBABILITY = 1e-7

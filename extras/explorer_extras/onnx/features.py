@@ -15,11 +15,11 @@ from explorer.importers.onnx.file.tensors import read_tensor
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
 from explorer.importers.onnx.program.structures import Imported, LabeledRows, StringTensor
-from explorer.importers.onnx.rare.strings import is_equal, of_one_width
-from explorer.importers.onnx.rare.trees import DOMAIN
 from explorer.ir.top.indexing import GatherOp
 from explorer.ir.top.reductions.arg import ArgOp
 from explorer.ir.top.reductions.reduction import ReduceOp
+from explorer_extras.onnx.strings import is_equal, of_one_width
+from explorer_extras.onnx.trees import DOMAIN
 
 
 @converts("ArrayFeatureExtractor", domain=DOMAIN)

@@ -15,8 +15,8 @@ import numpy as np
 from explorer.importers.building.expr import Expr, where
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
-from explorer.importers.onnx.rare.automata import Automaton, automaton
 from explorer.ir.top.indexing import GatherElementsOp, GatherOp
+from explorer_extras.onnx.automata import Automaton, automaton
 
 MAX_NUMBERS = 1 << 26
 """Of the functions of all characters together."""

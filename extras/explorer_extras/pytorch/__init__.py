@@ -1,0 +1,1 @@
+"""Calls of PyTorch: special functions, linear algebra, Fourier transforms, complex numbers."""

@@ -156,6 +156,7 @@ class CBackend(Backend):
             time_limit_seconds=opening.time_limit_seconds,
             name=opening.name,
             cache=opening.cache,
+            arena=opening.arena,
         )
 
     def libraries_of(self, opened: Executable) -> Sequence[Path]:

@@ -132,6 +132,7 @@ class OpenCLBackend(Backend):
             compute_units=opening.threads,
             name=opening.name,
             cache=opening.cache,
+            arena=opening.arena,
         )
 
     def load_saved(self, found: Startable, opening: Opening) -> Executable:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from explorer.passes.lower.partition import Refuses
     from explorer.runtime.cache import ProgramCache
     from explorer.runtime.devices import DeviceRecord
+    from explorer.runtime.native.shared_arena import SharedArena
     from explorer.targets import Target
 
 
@@ -51,6 +52,8 @@ class Opening:
     """Of a backend that `builds_libraries`: the binary, where somebody has built it already."""
     time_limit_seconds: float = 120.0
     """Of one inference in a process of its own."""
+    arena: SharedArena | None = None
+    """Of a part: what it shares with the other parts of its device."""
 
 
 @dataclass(frozen=True, kw_only=True)

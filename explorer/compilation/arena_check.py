@@ -4,8 +4,8 @@
         -> (ArenaRecord(function="main_cpu", planned_bytes=14592, written_bytes=14592, ...),)
 
 The highest byte that is written is the plan's peak, bytes of no live buffer stay as they are, and
-the outputs do not depend on what lay in the arena before. Only C programs are run this way: their
-memory is that of this process.
+the outputs do not depend on what lay in the arena before, which is what the functions before have
+left: all share it. Only C programs are run this way: their memory is that of this process.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from explorer.results import MemoryPlan
 from explorer.results.runs.arena import ArenaRecord
 from explorer.runtime.cache import default_cache
 from explorer.runtime.executable import Executable
-from explorer.runtime.native.watching import WatchedProgram
+from explorer.runtime.native.shared_arena import SharedArena
+from explorer.runtime.native.watching import GUARD_BYTES, WatchedProgram
 from explorer.runtime.parts import open_parts
 
 
@@ -40,6 +41,8 @@ def check_arena(
             hint="a target that runs C, such as cpu",
         )
     watched: list[WatchedProgram] = []
+    programs = [part.program for part in compiled.built.parts.values()] or [compiled.program]
+    arena = SharedArena(max(program.arena_bytes for program in programs) + GUARD_BYTES)
 
     def open_part(part: BuiltProgram) -> Executable:
         maker = compiled.compiled_of(part.program)
@@ -48,7 +51,8 @@ def check_arena(
             return maker.backend.open(part, maker.device, opening)
         function, plan = plan_of(compiled, part)
         live = live_ranges(plan)
-        program = WatchedProgram(part.program, part.weights, live, plan.peak_bytes, function)
+        peak = plan.peak_bytes
+        program = WatchedProgram(part.program, part.weights, live, peak, function, arena)
         watched.append(program)
         return program
 

@@ -90,6 +90,7 @@ from explorer.runtime.cache import ProgramCache, ProgramKey, default_cache
 from explorer.runtime.devices import DeviceRecord
 from explorer.runtime.executable import Executable
 from explorer.runtime.growing import with_length
+from explorer.runtime.native.shared_arena import shared_arenas
 from explorer.runtime.parts import open_parts
 from explorer.runtime.stateful import StatefulProgram
 from explorer.targets import Target
@@ -188,7 +189,7 @@ class Compiled:
 
     @cached_property
     def memory(self) -> MemoryPlan:
-        """Where every activation lies; the arenas of several device functions side by side."""
+        """Where every activation lies; several device functions share an arena."""
         plan = self._artifact(MEMORY)
         assert isinstance(plan, MemoryPlan)
         return plan
@@ -516,10 +517,12 @@ class Compiled:
         )
 
         libraries: list[Path] = []
+        arenas = shared_arenas({f: part.program for f, part in self.built.parts.items()})
 
         def open_part(part: BuiltProgram) -> Executable:
             maker = self.compiled_of(part.program)
-            opened = maker.backend.open(part, maker.device, opening)
+            shared = replace(opening, arena=arenas.get(part.program.target))
+            opened = maker.backend.open(part, maker.device, shared)
             libraries.extend(maker.backend.libraries_of(opened))
             return opened
 

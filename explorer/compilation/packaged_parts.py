@@ -3,8 +3,9 @@
     main_cpu (C), main_tiny_8 (NPU), main_cpu_2 (C)
     ->  copy image; launches 0 to 1; run_npu(0); copy; launches 2 to 4
 
-Each part has a region of the arena of its own, so that what it made is there until it runs again.
-An NPU's region holds its inputs and outputs alone: its memory is its own.
+Each part has a region of the arena, in which what it made is there until the last part that reads
+it has run; then other regions take its bytes. An NPU's region holds its inputs and outputs alone:
+its memory is its own.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from explorer.kernels.program.build import (
     ProgramText,
     build_program,
 )
-from explorer.kernels.program.parts import arena_bases, build_parts
+from explorer.kernels.program.parts import build_parts, region_bases
 from explorer.kernels.program.translation_unit import emit_program
 from explorer.memory.planning import value_offsets
 from explorer.packaging.source import Copy, NpuPart, PackagePart
@@ -68,7 +69,8 @@ class PackageBuilder:
         """The whole program; of several parts their sum."""
         compiled = self.compiled
         snapshot, target = compiled.final, compiled.target.name
-        return build_parts(snapshot, target, self._part, *compiled.port_names)
+        names = compiled.port_names
+        return build_parts(snapshot, target, self._part, *names, keeps_values=True)
 
     @property
     def c_compiled(self) -> Compiled:
@@ -144,7 +146,7 @@ class PackageBuilder:
             every = (0, len(program.launches))
             return (PackagePart(function="main", launches=every, npu=npu),)
         programs = [part.program for part in program.parts if part.program is not None]
-        bases = arena_bases(program.parts)
+        bases = bases_of(program)
         ends = list(accumulate(len(each.launches) for each in programs))
         made = {port.name: port for port in program.inputs}
         found: list[PackagePart] = []
@@ -168,7 +170,7 @@ class PackageBuilder:
                     npu=npu,
                 )
             )
-        return _inputs_first(found, {port.offset_bytes for port in program.inputs})
+        return _inputs_first(found, {port.name for port in program.inputs})
 
     def _npu(self, number: int, device: str, program: Program) -> NpuPart:
         return NpuPart(number, device, program.inputs, program.outputs)
@@ -179,7 +181,7 @@ class PackageBuilder:
             return next(iter(self.plans.values()))
         placements: list[PlacedBuffer] = []
         first = 0
-        for part, base in zip(program.parts, arena_bases(program.parts), strict=True):
+        for part, base in zip(program.parts, bases_of(program), strict=True):
             plan = self.plans.get(part.function)
             for place in plan.placements if plan else ():
                 buffer = replace(
@@ -210,11 +212,15 @@ def npu_files(compiled: Compiled, parts: Sequence[PackagePart]) -> dict[str, byt
         return {path.relative_to(place).as_posix(): path.read_bytes() for path in files}
 
 
-def _inputs_first(
-    parts: Sequence[PackagePart], inputs: frozenset[int] | set[int]
-) -> tuple[PackagePart, ...]:
+def bases_of(program: Program) -> list[int]:
+    """Where the region of every part begins."""
+    names = [port.name for port in program.inputs]
+    return region_bases(program.parts, names, program.results)
+
+
+def _inputs_first(parts: Sequence[PackagePart], inputs: set[str]) -> tuple[PackagePart, ...]:
     """Copies of the model's inputs come first: the first part that reads one overwrites it."""
-    early = tuple(c for p in parts for c in p.copies if c.source_bytes in inputs)
+    early = tuple(c for p in parts for c in p.copies if c.value in inputs)
     moved = [replace(p, copies=tuple(c for c in p.copies if c not in early)) for p in parts]
     return (replace(moved[0], copies=early + moved[0].copies), *moved[1:])
 

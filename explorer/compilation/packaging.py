@@ -19,7 +19,7 @@ from explorer.accuracy.known_values import known_values
 from explorer.accuracy.oracle import reference
 from explorer.compilation.compiled import Compiled
 from explorer.compilation.packaged_parts import PackageBuilder, npu_files
-from explorer.errors import ExplorerError, InputError, UnsupportedError
+from explorer.errors import ExplorerError, InputError, MemoryBudgetError, UnsupportedError
 from explorer.importers import SourceModel
 from explorer.ir.evaluation import entry_function
 from explorer.ir.structure import HOST, operations
@@ -29,7 +29,7 @@ from explorer.ir.types import QuantizedType, element_type_of
 from explorer.packaging.names import package_name
 from explorer.packaging.source import STORAGES, PackagePort, PackageSource, Storage, Vector
 from explorer.quantization.table import write_modes, write_thresholds
-from explorer.results import Port
+from explorer.results import Port, Program
 from explorer.results.names import near_name
 from explorer.runtime.parts import PartsProgram
 from explorer.targets import Target, load_target
@@ -71,6 +71,7 @@ def package_source(
         )
     builder = PackageBuilder(compiled, strip)
     built = builder.build()
+    _require_arena(compiled, built.program)
     parts = builder.parts(built.program)
     binary = None
     if compiled.backend.name == "opencl":
@@ -148,6 +149,20 @@ def _require_c(compiled: Compiled) -> None:
             f"a package has no host that runs what has no form in C: {named}{more}",
             node=found[0][0],
             hint="docs/host-parts.md says which operations the host runs",
+        )
+
+
+def _require_arena(compiled: Compiled, program: Program) -> None:
+    """MemoryBudgetError where the arena of several parts, in which what goes between them lies,
+    too, is larger than the budget."""
+    budget = compiled.settings.budget_bytes
+    if budget is not None and program.parts and program.arena_bytes > budget:
+        raise MemoryBudgetError(
+            f"the package's arena takes {program.arena_bytes} bytes with what goes between its "
+            f"{len(program.parts)} parts, and the budget is {budget}",
+            budget_bytes=budget,
+            needed_bytes=program.arena_bytes,
+            hint=f"a budget of at least {program.arena_bytes} bytes",
         )
 
 

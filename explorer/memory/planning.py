@@ -34,14 +34,14 @@ from explorer.memory.pinned import PinnedPlanner
 from explorer.memory.places import Containment, Place
 from explorer.memory.planners import Planner
 from explorer.memory.several import SeveralMemories, Space, plans_by_memory
-from explorer.memory.side_by_side import side_by_side
+from explorer.memory.sharing import share_arena
 from explorer.memory.uses import Use
 from explorer.memory.verify import verify_plan
 from explorer.results import MemoryPlan
 from explorer.results.memory import PlacedBuffer
 
 MEMORY = "memory"
-"""Name of the artifact that holds the plan, of all arenas side by side."""
+"""Name of the artifact that holds the plan, of all functions in one arena."""
 PLANS = "memory plans"
 """Name of the artifact that holds the plan of every device function by the function's name."""
 MEMORIES = "plans of memories"
@@ -92,12 +92,12 @@ class PlanMemory(Pass):
                     places = ", ".join(map(str, (first, *others)))
                     with events.rewrite("place", op, f"lies at byte {places} of the arena"):
                         rewriter.update(op, offset=first, other_offsets=others or None)
-        whole = side_by_side(plans)
+        whole = share_arena(plans)
         if self.budget_bytes is not None:
             refuse(whole, self.budget_bytes)
         rewriter.artifacts[MEMORY], rewriter.artifacts[PLANS] = whole, plans
         rewriter.artifacts[MEMORIES] = {
-            name: side_by_side(own) for name, own in memories.items() if own
+            name: share_arena(own) for name, own in memories.items() if own
         } or {"arena": whole}
         return events.rewrites
 

@@ -268,8 +268,8 @@ class Program(Displayed):
     parts: tuple[ProgramPart, ...] = ()
     """In the order in which they run. Empty where the program is one device's: then this is it.
 
-    Of several parts this is the sum: their kernels and launches in turn, their arenas and weights
-    side by side, offsets counted from the first. Inputs and outputs are the model's."""
+    Of several parts this is the sum: their kernels and launches in turn, their weights side by
+    side, one arena for each device. Inputs and outputs are the model's."""
     results: tuple[str, ...] = ()
     """The entry's values that are the outputs, in their order; empty where there are no parts."""
 

@@ -49,7 +49,7 @@ from explorer.ir.types import QuantizedType, element_type_of
 from explorer.memory.budget import refuse
 from explorer.memory.planners import GreedyPlanner, Planner
 from explorer.memory.planning import MEMORY, PLANS, value_offsets
-from explorer.memory.side_by_side import side_by_side
+from explorer.memory.sharing import share_arena
 from explorer.npu.cost.network import LayerSteps
 from explorer.npu.layers.fields import described
 from explorer.npu.layers.from_operations import ReadLayer, view_problem
@@ -285,7 +285,7 @@ class AssignAddresses(Pass):
             plan = plan_tensors(function, self.machine, self.planner, self.base_bytes)
             plans[function.sym_name.data] = plan
             self._assign(function, plan, rewriter, events)
-        whole = side_by_side(plans)
+        whole = share_arena(plans)
         if self.budget_bytes is not None:
             refuse(whole, self.budget_bytes)
         rewriter.artifacts[MEMORY], rewriter.artifacts[PLANS] = whole, plans

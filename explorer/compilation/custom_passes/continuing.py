@@ -18,7 +18,7 @@ from explorer.ir.inspection.printing import parse
 from explorer.ir.program import Snapshot
 from explorer.ir.rewriting.passes import Pass, PassResult
 from explorer.memory.planning import MEMORY, PLANS, PlanMemory, plan_as_written, plans_of
-from explorer.memory.side_by_side import side_by_side
+from explorer.memory.sharing import share_arena
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +92,7 @@ def edit_by_hand(
             name: plan_as_written(written[name], edited.kernels, plan)
             for name, plan in plans.items()
         }
-        artifacts[MEMORY], artifacts[PLANS] = side_by_side(again), again
+        artifacts[MEMORY], artifacts[PLANS] = share_arena(again), again
     last = PassResult(
         name=result.name,
         description=f"{result.description} (edited by hand)",

@@ -4,7 +4,8 @@
     ->   Program(parts=(ProgramPart("main_cpu", ...), ProgramPart("main_cpu_2", ...)), ...)
 
 Who has one device function, of the target, gets its program as it is, without parts. The sum of
-several has all kernels and launches in turn; arenas and weights lie side by side.
+several has all kernels and launches in turn. Weights lie side by side; parts of one device share an
+arena, for they run in turn.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from explorer.ir.sizes.ranges import open_size
 from explorer.ir.structure import HOST, device_of, host_reason_of, value_name
 from explorer.ir.types import element_type_of, numpy_dtype, shape_of, static_shape
 from explorer.kernels.program.build import ALIGNMENT_BYTES, BuiltProgram
+from explorer.memory.planners import GreedyPlanner
+from explorer.results.memory import BufferLifetime
 from explorer.results.program import Argument, Launch, Port, Program, ProgramPart, Tap, WeightSlot
 from explorer.results.source import SourceText
 
@@ -43,10 +46,12 @@ def build_parts(
     build: BuildPart,
     input_names: Sequence[str],
     output_names: Sequence[str],
+    keeps_values: bool = False,
 ) -> BuiltProgram:
     """Builds every device function and puts them together, in the order of the calls.
 
     `input_names`, `output_names`: the model's, in the order of the entry function.
+    `keeps_values`: what goes between parts stays in the arena until the last part has read it.
     """
     calls = calls_of(snapshot.program)
     if _is_one_of_the_target(calls, snapshot.program, target):
@@ -77,7 +82,9 @@ def build_parts(
             )
         )
     results = tuple(names[v] for v in returned_values(snapshot.program))
-    whole = sum_of(target, parts, _entry_ports(snapshot, input_names), output_names, results)
+    entry = _entry_ports(snapshot, input_names)
+    bases = region_bases(parts, input_names, results) if keeps_values else device_bases(parts)
+    whole = sum_of(target, parts, entry, output_names, results, bases)
     slots = [
         (built[p.function].packed, base) for p, base in zip(parts, weight_bases(parts), strict=True)
     ]
@@ -198,8 +205,9 @@ def sum_of(
     inputs: Sequence[Port],
     output_names: Sequence[str],
     results: Sequence[str],
+    bases: Sequence[int],
 ) -> Program:
-    """The program of all parts: what each has, with offsets counted from the first part's.
+    """The program of all parts: what each has, with the arenas at `bases`.
 
     `inputs`: the model's, which no part need read. One lies where the first part that reads it has
     it, an output where it is made.
@@ -207,9 +215,7 @@ def sum_of(
     programs = [part.program for part in parts if part.program is not None]
     shifted = [
         _shifted(program, arena, weights)
-        for program, arena, weights in zip(
-            programs, arena_bases(parts), weight_bases(parts), strict=True
-        )
+        for program, arena, weights in zip(programs, bases, weight_bases(parts), strict=True)
     ]
     made: dict[str, Port] = {}
     steps = 0
@@ -235,7 +241,10 @@ def sum_of(
         ),
         taps=tuple(taps),
         weights=tuple(slot for program in shifted for slot in program.weights),
-        arena_bytes=sum(_rounded(program.arena_bytes) for program in programs),
+        arena_bytes=max(
+            (base + _rounded(p.arena_bytes) for base, p in zip(bases, programs, strict=True)),
+            default=0,
+        ),
         weights_bytes=sum(_rounded(program.weights_bytes) for program in programs),
         size=next((program.size for program in programs if program.size is not None), None),
         parts=tuple(parts),
@@ -285,9 +294,54 @@ def _shifted(program: Program, arena: int, weights: int) -> Program:
     )
 
 
-def arena_bases(parts: Sequence[ProgramPart]) -> list[int]:
-    """Where the arena of every part begins in that of the whole."""
-    return _bases([p.program.arena_bytes for p in parts if p.program is not None])
+def device_bases(parts: Sequence[ProgramPart]) -> list[int]:
+    """Where the arena of every part begins in that of the whole: parts of one device run in turn,
+    and the host copies what goes between them."""
+    known = [(part.device, part.program) for part in parts if part.program is not None]
+    sizes: dict[str, int] = {}
+    for device, program in known:
+        sizes[device] = max(sizes.get(device, 0), program.arena_bytes)
+    bases = dict(zip(sizes, _bases([*sizes.values()]), strict=True))
+    return [bases[device] for device, _ in known]
+
+
+def region_bases(
+    parts: Sequence[ProgramPart], inputs: Sequence[str], results: Sequence[str]
+) -> list[int]:
+    """The same where all parts are in one arena and run in turn, and a part reads what it takes
+    from the regions of those that made it.
+
+    A region lives from its part's run, or from the beginning where it holds an input of the model,
+    until the last part has read from it, or to the end where it holds an output.
+    """
+    known = [part for part in parts if part.program is not None]
+    owners: dict[str, int] = {}
+    firsts = list(range(len(known)))
+    lasts = [first + 1 for first in firsts]
+    for number, part in enumerate(known):
+        for value in part.inputs:
+            if value in inputs:
+                owners.setdefault(value, number)
+                firsts[number] = 0
+            elif value in owners:
+                lasts[owners[value]] = max(lasts[owners[value]], number + 1)
+        owners |= dict.fromkeys(part.outputs, number)
+    for value in results:
+        if value in owners:
+            lasts[owners[value]] = len(known)
+    regions = [
+        BufferLifetime(
+            id=f"{number} {part.function}",
+            values=(),
+            size_bytes=_rounded(part.program.arena_bytes),
+            first=first,
+            last=last,
+            alignment_bytes=ALIGNMENT_BYTES,
+        )
+        for number, (part, first, last) in enumerate(zip(known, firsts, lasts, strict=True))
+        if part.program is not None
+    ]
+    return [placed.offset_bytes for placed in GreedyPlanner()(regions).placements]
 
 
 def weight_bases(parts: Sequence[ProgramPart]) -> list[int]:

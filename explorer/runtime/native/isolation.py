@@ -44,7 +44,9 @@ class WorkerProcess:
         layout: ProgramLayout,
         weights: np.ndarray | MappedWeights,
         time_limit_seconds: float,
+        arena: int | None = None,
     ) -> None:
+        """`arena`: the descriptor of one that several programs share."""
         self.time_limit_seconds = time_limit_seconds
         self._launches = program.launches
         self._received = b""
@@ -56,6 +58,8 @@ class WorkerProcess:
         # Closed with the worker.
         self._log = tempfile.TemporaryFile()  # noqa: SIM115
         theirs = (command_read, reply_write, lifeline_read, exchange_file)
+        if arena is not None:
+            theirs = (*theirs, os.dup(arena))
         if isinstance(weights, MappedWeights):
             theirs, content = (*theirs, os.dup(weights.descriptor)), None
         else:

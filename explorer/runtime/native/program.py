@@ -47,6 +47,7 @@ from explorer.runtime.executable import (
 from explorer.runtime.native.affinity import check_affinity
 from explorer.runtime.native.direct import DirectCalls
 from explorer.runtime.native.isolation import WorkerProcess
+from explorer.runtime.native.shared_arena import SharedArena
 from explorer.runtime.native.worker import (
     ALIGNMENT_BYTES,
     TIMES_OFFSET,
@@ -80,6 +81,7 @@ class NativeProgram(Closing):
         time_limit_seconds: float = 120.0,
         name: str = "",
         cache: ProgramCache | None = None,
+        arena: SharedArena | None = None,
     ) -> None:
         """Build the library, or take it from the program cache; the worker starts with a run.
 
@@ -89,7 +91,7 @@ class NativeProgram(Closing):
         replaces cache and compiler; `binary` is what the cache has given for the program already.
         Mapped weights are mapped by the worker, too, instead of sent to it. `time_limit_seconds`
         is for one inference. `name` is the model's, for the cache's reasons; `cache`: the
-        environment's.
+        environment's. `arena`: one that other programs use between the runs of this one.
         """
         if threads < 1:
             raise InputError(f"threads: expected 1 or more, got {threads}")
@@ -119,7 +121,10 @@ class NativeProgram(Closing):
         self._name = name
         self._cache = cache
         self.library = (build or self._build)("\n".join(program.source.lines) + "\n")
-        self._layout = plan_exchange(program, self.library, threads, self.affinity)
+        self._arena = arena
+        layout = plan_exchange(program, self.library, threads, self.affinity)
+        shared = 0 if arena is None else arena.size_bytes
+        self._layout = layout._replace(shared_arena_bytes=shared)
 
     @property
     def takes_parts(self) -> bool:
@@ -255,7 +260,9 @@ class NativeProgram(Closing):
 
     def _start_worker(self) -> WorkerProcess:
         weights = self._weights if self._mapped is None else self._mapped
-        return WorkerProcess(self.program, self._layout, weights, self.time_limit_seconds)
+        arena = None if self._arena is None else self._arena.descriptor
+        limit = self.time_limit_seconds
+        return WorkerProcess(self.program, self._layout, weights, limit, arena)
 
     def _load_here(self) -> LoadedProgram:
         address = self._weights.ctypes.data
@@ -263,7 +270,8 @@ class NativeProgram(Closing):
         in_place = is_constant and address % ALIGNMENT_BYTES == 0
         try:
             exchange = mmap.mmap(-1, self._layout.exchange_bytes)
-            loaded = LoadedProgram(self._layout, exchange, address if in_place else 0)
+            arena = None if self._arena is None else self._arena.memory
+            loaded = LoadedProgram(self._layout, exchange, address if in_place else 0, arena)
         except (OSError, AttributeError) as error:  # also a system that binds no threads
             raise DeviceError(f"cannot load the program: {error}", device="cpu") from error
         if not in_place:

@@ -17,6 +17,7 @@ from explorer.results import Program
 from explorer.results.runs.arena import ArenaRecord, StrayWrite
 from explorer.runtime.executable import Arrays, check_inputs
 from explorer.runtime.native.program import NativeProgram
+from explorer.runtime.native.shared_arena import SharedArena
 from explorer.runtime.native.worker import TAP_FUNCTION, LoadedProgram
 
 PATTERNS = (0xA5, 0x5A)
@@ -36,11 +37,18 @@ class WatchedProgram(NativeProgram):
     """
 
     def __init__(
-        self, program: Program, weights: np.ndarray, live: LiveRanges, planned_bytes: int, name: str
+        self,
+        program: Program,
+        weights: np.ndarray,
+        live: LiveRanges,
+        planned_bytes: int,
+        name: str,
+        arena: SharedArena | None = None,
     ) -> None:
-        super().__init__(program, weights, isolated=False, name=name)
-        arena_bytes = self._layout.arena_bytes + GUARD_BYTES
-        self._layout = self._layout._replace(arena_bytes=arena_bytes)
+        """`arena`: one that other parts use, with bytes for the guard."""
+        arena = arena or SharedArena(program.arena_bytes + GUARD_BYTES)
+        super().__init__(program, weights, isolated=False, name=name, arena=arena)
+        self._layout = self._layout._replace(arena_bytes=arena.size_bytes)
         self._live = live
         self._planned_bytes = planned_bytes
         self._title = name

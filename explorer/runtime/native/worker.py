@@ -66,6 +66,8 @@ class ProgramLayout(NamedTuple):
     inputs: tuple[ExchangeCopy, ...]
     outputs: tuple[ExchangeCopy, ...]
     taps: tuple[ExchangeCopy, ...]
+    shared_arena_bytes: int = 0
+    """Of an arena that the programs of several processes use in turn; 0: it has its own."""
 
     @classmethod
     def from_json(cls, text: str) -> ProgramLayout:
@@ -92,15 +94,20 @@ class LoadedProgram:
     """A shared library with its arena and weights, in this process."""
 
     def __init__(
-        self, layout: ProgramLayout, exchange: mmap.mmap, weights_address: int = 0
+        self,
+        layout: ProgramLayout,
+        exchange: mmap.mmap,
+        weights_address: int = 0,
+        arena: mmap.mmap | None = None,
     ) -> None:
         """The arena starts zeroed. Fill `weights` before the first `execute`.
 
         `weights_address`: of weights that lie aligned in this process already, and stay there.
+        `arena`: memory that other programs use between the runs of this one.
         """
         self.layout = layout
         self.exchange = exchange
-        self.arena = aligned_memory(layout.arena_bytes)
+        self.arena = aligned_memory(layout.arena_bytes) if arena is None else arena
         self.weights = aligned_memory(0 if weights_address else layout.weights_bytes)
         self._exchange_address = address_of(exchange)
         self._arena_address = address_of(self.arena)
@@ -281,10 +288,8 @@ def aligned_memory(size_bytes: int) -> mmap.mmap:
     return memory
 
 
-def mapped_file(descriptor: int | None, size_bytes: int) -> mmap.mmap | None:
+def mapped_file(descriptor: int, size_bytes: int) -> mmap.mmap:
     """The file's bytes; what would be written to them stays with this process."""
-    if descriptor is None:
-        return None
     return mmap.mmap(descriptor, size_bytes, access=mmap.ACCESS_COPY)
 
 
@@ -296,9 +301,12 @@ def serve(
     commands: io.BufferedReader,
     replies: io.BufferedWriter,
     exchange_descriptor: int,
-    weights_descriptor: int | None = None,
+    *others: int,
 ) -> None:
-    """Answer requests until the parent closes its end."""
+    """Answer requests until the parent closes its end.
+
+    `others`: descriptors of a shared arena where the layout has one, and of weights in a file.
+    """
 
     def reply(answer: dict[str, object]) -> None:
         replies.write(json.dumps(answer).encode() + b"\n")
@@ -307,8 +315,12 @@ def serve(
     try:
         layout = ProgramLayout.from_json(commands.readline().decode())
         exchange = mmap.mmap(exchange_descriptor, layout.exchange_bytes)
-        weights = mapped_file(weights_descriptor, layout.weights_bytes)
-        program = LoadedProgram(layout, exchange, address_of(weights) if weights else 0)
+        found = list(others)
+        shared = layout.shared_arena_bytes
+        arena = mmap.mmap(found.pop(0), shared) if shared else None
+        weights = mapped_file(found[0], layout.weights_bytes) if found else None
+        address = address_of(weights) if weights else 0
+        program = LoadedProgram(layout, exchange, address, arena)
         if layout.affinity:
             os.sched_setaffinity(0, layout.affinity[:1])  # of this thread alone
         if weights is None:

@@ -50,6 +50,7 @@ from explorer.runtime.executable import (
     check_weights,
 )
 from explorer.runtime.native.direct import DirectCalls
+from explorer.runtime.native.shared_arena import SharedArena
 from explorer.runtime.opencl.handles import check_part, find_device, open_device, part_of
 from explorer.runtime.opencl.memory import SharedCall, arena_on
 from explorer.runtime.profiles import median_events, median_intervals
@@ -90,13 +91,15 @@ class OpenCLProgram(Closing):
         compute_units: int | None = None,
         name: str = "",
         cache: ProgramCache | None = None,
+        arena: SharedArena | None = None,
     ) -> None:
         """Build the program, or take it from the program cache, and move its weights over.
 
         Without a `device` all are tried (about a second) and the first usable one is taken, a
         GPU before a CPU. `options` go to the OpenCL compiler. `compute_units` takes only so many
         of the device's (a sub-device), where it is a processor; all by default. `name` is the
-        model's, for the cache's reasons; `cache`: the environment's.
+        model's, for the cache's reasons; `cache`: the environment's. `arena`: one that other
+        programs use between the runs of this one.
         """
         check_program(program)
         self.program = program
@@ -108,7 +111,8 @@ class OpenCLProgram(Closing):
             self._runs_on, self._compute_units, handle = self._choose_device(compute_units)
             self._check_memory(handle)
             self._handle = handle
-            self._context = cl.Context([handle])
+            shared = SharedArena(program.arena_bytes) if arena is None else arena
+            self._context = shared.kept(("context", handle), lambda: cl.Context([handle]))
             self._queue = cl.CommandQueue(self._context)
             self._profiling_queue = cl.CommandQueue(
                 self._context, properties=cl.command_queue_properties.PROFILING_ENABLE
@@ -119,7 +123,11 @@ class OpenCLProgram(Closing):
             if chain is not None and self.device.processor != "cpu":
                 self._options, chain = (*self._options, PHASES), None
             self._chain_steps = {step: i for i, step in enumerate(chain.steps if chain else ())}
-            self._arena = arena_on(self._context, self._queue, handle, program.arena_bytes)
+            self._arena = shared.kept(
+                ("arena", handle),
+                lambda: arena_on(self._context, self._queue, handle, shared.size_bytes),
+            )
+            self._owns_arena = arena is None
             self._weights = cl.Buffer(
                 self._context, cl.mem_flags.READ_ONLY, max(program.weights_bytes, 64)
             )
@@ -240,7 +248,8 @@ class OpenCLProgram(Closing):
                 self._is_closed = True
                 self._plan, self._calls = [], None
                 self.__dict__.pop("_launches", None)
-                self._arena.release()
+                if self._owns_arena:  # else the driver takes it back with the last program
+                    self._arena.release()
                 self._weights.release()
 
     def _check_memory(self, handle: cl.Device) -> None:

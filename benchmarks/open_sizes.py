@@ -6,7 +6,8 @@
 
 For sizes from the largest down: milliseconds of the open program, of the program compiled for that
 size, of onnxruntime (for an ONNX file), medians of turns that alternate; the ratio of the first
-two, and the largest difference of their outputs. `--open` gives a dimension of an ONNX input, which
+two, and the largest difference of their outputs. With one thread they are milliseconds of the
+processor, so that other processes count less. `--open` gives a dimension of an ONNX input, which
 the file fixes, a name; what the file says of other shapes is dropped then. `--multiple`: sizes that
 a network asks for. With a folder: the ten networks of `NETWORKS`, one after another, and the
 geometric mean over all of them.
@@ -136,7 +137,8 @@ def measure(
                 ]
                 if judge is not None:
                     runs.append(partial(judge.run, None, inputs))
-                times = medians(runs, asked.turns)
+                clock = time.thread_time if asked.threads == 1 else time.perf_counter
+                times = medians(runs, asked.turns, clock)
                 ours, theirs = program.run(inputs), other.run(inputs)
             ratios.append(times[0] / times[1])
             off = max(float(np.abs(ours[n].astype(float) - theirs[n]).max()) for n in ours)
@@ -197,14 +199,16 @@ def session(proto: onnx.ModelProto, threads: int) -> onnxruntime.InferenceSessio
     return onnxruntime.InferenceSession(proto.SerializeToString(), options)
 
 
-def medians(runs: Sequence[Callable[[], object]], turns: int) -> list[float]:
+def medians(
+    runs: Sequence[Callable[[], object]], turns: int, clock: Callable[[], float]
+) -> list[float]:
     """Milliseconds of each, in turns."""
     times: list[list[float]] = [[] for _ in runs]
     for _ in range(turns):
         for run, own in zip(runs, times, strict=True):
-            started = time.perf_counter()
+            started = clock()
             run()
-            own.append((time.perf_counter() - started) * 1e3)
+            own.append((clock() - started) * 1e3)
     return [float(np.median(own)) for own in times]
 
 

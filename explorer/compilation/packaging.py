@@ -27,6 +27,7 @@ from explorer.ir.top.casting import BitcastOp
 from explorer.ir.top.data import ReturnOp
 from explorer.ir.types import QuantizedType, element_type_of
 from explorer.packaging.names import package_name
+from explorer.packaging.sizes import caller_ports
 from explorer.packaging.source import STORAGES, PackagePort, PackageSource, Storage, Vector
 from explorer.quantization.table import write_modes, write_thresholds
 from explorer.results import Port, Program
@@ -71,8 +72,9 @@ def package_source(
         )
     builder = PackageBuilder(compiled, strip)
     built = builder.build()
-    _require_arena(compiled, built.program)
-    parts = builder.parts(built.program)
+    program = replace(built.program, sizes=compiled.program.sizes)
+    _require_arena(compiled, program)
+    parts = builder.parts(program)
     binary = None
     if compiled.backend.name == "opencl":
         from explorer.runtime.opencl.binaries import binary_for
@@ -87,18 +89,18 @@ def package_source(
         model_digest=_digest(compiled.model),
         device=compiled.target.name,
         target=_c_target(builder.c_compiled.target),
-        program=built.program,
+        program=program,
         weights=built.weights,
         weight_types=builder.types,
         kernels=tuple(builder.printed.values()),
         records=builder.records,
-        plan=builder.plan(built.program),
+        plan=builder.plan(program),
         parts=parts,
         npu_files=npu_files(compiled, parts),
         opencl_lines=builder.opencl_lines,
         opencl_binary=binary,
-        inputs=_ports(built.program.inputs, inputs),
-        outputs=_ports(built.program.outputs, outputs),
+        inputs=_ports(caller_ports(program), inputs),
+        outputs=_ports(program.outputs, outputs),
         vectors=vectors,
         settings=_settings(compiled),
         table_files={} if strip else _table_files(compiled),
@@ -121,9 +123,10 @@ def _require_c(compiled: Compiled) -> None:
             f"a package is C, and the target {compiled.target.name} is not programmed in C",
             hint="`explorer targets` lists the targets; cpu, x86-64 and cortex-m4 are C",
         )
-    if compiled.program.sizes is not None:
+    if compiled.program.sizes is not None and compiled.program.parts:
         raise InputError(
-            "a package has one open dimension, of which every operation works row by row",
+            "a package of several parts has one open dimension, of which every operation works "
+            "row by row",
             hint="give one size: --dim NAME=SIZE (dimensions=)",
         )
     if compiled.backend.name == "opencl" and compiled.settings.open_ranges:
@@ -233,7 +236,7 @@ def _ports(
     ports: Sequence[Port], quantized: Sequence[QuantizedType | None]
 ) -> tuple[PackagePort, ...]:
     found = []
-    for port, kind in zip(ports, quantized, strict=True):
+    for port, kind in zip(ports, quantized, strict=False):  # inputs of a call come last
         if kind is None or not kind.is_per_tensor:
             found.append(PackagePort(port=port))
             continue
@@ -277,18 +280,47 @@ def _vectors(compiled: Compiled) -> tuple[Vector, ...]:
     known = known_values(compiled.passes[0].after, ranges)
     vectors: list[Vector] = []
     size = 0
-    for seed in range(MAX_VECTORS):
-        vector = _vector(compiled, compiled.example_inputs(seed, known=known))
+    calls = _calls(compiled)
+    for seed, sizes in enumerate(calls):
+        vector = _vector(compiled, compiled.example_inputs(seed, sizes, known), sizes)
         arrays = [*vector.inputs, *vector.outputs]
         arrays += [a for group in (*vector.npu_inputs, *vector.npu_outputs) for a in group]
         size += sum(array.nbytes for array in arrays)
-        if vectors and size > MAX_VECTOR_BYTES:
+        if len(vectors) >= max(len(calls) - 1, 1) and size > MAX_VECTOR_BYTES:
             break
         vectors.append(vector)
     return tuple(vectors)
 
 
-def _vector(compiled: Compiled, given: Mapping[str, np.ndarray]) -> Vector:
+def _calls(compiled: Compiled) -> list[dict[str, int]]:
+    """The sizes of each vector: where some are open the largest, the smallest, and between them.
+
+    Those that a relation of the model forbids are left out.
+    """
+    ranges = compiled.settings.open_ranges
+    if not ranges:
+        return [{}] * MAX_VECTORS
+    shares = ((1, 1), (0, 1), (1, 2), (1, 3))
+    found: list[dict[str, int]] = []
+    for part, of in shares:
+        sizes = {r.name: r.lowest + (r.highest - r.lowest) * part // of for r in ranges}
+        try:
+            compiled.executable.run(compiled.example_inputs(0, sizes))
+        except InputError:
+            continue
+        if sizes not in found and len(found) <= MAX_VECTORS:
+            found.append(sizes)
+    if not found:
+        raise InputError(
+            "neither the largest nor the smallest sizes of all ranges go together",
+            hint="`explorer show MODEL --view constraints` lists what the model asks of them",
+        )
+    return found
+
+
+def _vector(
+    compiled: Compiled, given: Mapping[str, np.ndarray], sizes: Mapping[str, int]
+) -> Vector:
     """One run; of a program with an NPU's parts also what goes into them and comes out."""
     executable, program = compiled.executable, compiled.program
     npu: tuple[tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]], ...] = ()
@@ -303,11 +335,18 @@ def _vector(compiled: Compiled, given: Mapping[str, np.ndarray]) -> Vector:
         )
     else:
         computed = executable.run(given)
-    inputs = tuple(np.asarray(given[port.name]) for port in program.inputs)
+    inputs = tuple(np.asarray(given[port.name]) for port in caller_ports(program))
     outputs = tuple(np.asarray(computed[port.name]) for port in program.outputs)
     if compiled.target.queues and not npu:
         npu = ((inputs, outputs),)
-    return Vector(inputs, outputs, tuple(i for i, _ in npu), tuple(o for _, o in npu))
+    order = [r.name for r in compiled.settings.open_ranges]
+    return Vector(
+        inputs,
+        outputs,
+        tuple(sizes[name] for name in order),
+        tuple(i for i, _ in npu),
+        tuple(o for _, o in npu),
+    )
 
 
 def _accuracy(compiled: Compiled, vectors: Sequence[Vector], strip: bool) -> dict[str, Any]:
@@ -318,7 +357,8 @@ def _accuracy(compiled: Compiled, vectors: Sequence[Vector], strip: bool) -> dic
     try:
         for vector in vectors:
             given = {
-                port.name: array for port, array in zip(program.inputs, vector.inputs, strict=True)
+                port.name: array
+                for port, array in zip(caller_ports(program), vector.inputs, strict=True)
             }
             wanted = reference(compiled.model, given, names)
             for number, (name, found) in enumerate(zip(names, vector.outputs, strict=True)):

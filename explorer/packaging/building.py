@@ -123,7 +123,7 @@ def readme_text(source: PackageSource) -> str:
         alignment=str(source.alignment_bytes),
         ports="\n".join(ports),
         arguments=arguments,
-        size=", size" if source.program.size else "",
+        size=f", {source.sizes.passed}" if source.sizes else "",
         close=f"{name}_close(&model);" if source.threads > 1 else "",
         system="no operating system, no threads"
         if source.threads == 1

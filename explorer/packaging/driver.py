@@ -12,6 +12,7 @@ from pathlib import Path
 
 from explorer.kernels.printing.identifiers import identifier
 from explorer.packaging.kernels import runner_name, runner_parameters, without_comments
+from explorer.packaging.sizes import SizesInC
 from explorer.packaging.source import NpuPart, PackagePort, PackageSource
 from explorer.packaging.text import comment_block, one_line, string_literal
 from explorer.results import Port
@@ -55,7 +56,6 @@ def _finish(source: PackageSource, text: str) -> str:
 
 
 def _values(source: PackageSource) -> dict[str, str]:
-    size = source.program.size
     is_file = source.storage == "file"
     init = ["struct @name@ *model", "void *arena", "size_t arena_bytes"]
     init += ["const void *weights", "size_t weights_bytes"] if is_file else []
@@ -63,19 +63,17 @@ def _values(source: PackageSource) -> dict[str, str]:
     is_shared = source.threads > 1
     run = [
         "struct @name@ *model" if is_shared else "const struct @name@ *model",
-        *(["int64_t size"] if size else []),
+        *([source.sizes.declared()] if source.sizes else []),
     ]
     known = {
         **port_values(source),
         "alignment": str(source.alignment_bytes),
         "weights_macros": _weights_macros(source),
-        "size_macros": "",
         "init_note": "`weights` are the\n// bytes of the file @name@.weights, the caller's."
         if is_file
         else "With\n// @NAME@_STATIC_ARENA, `arena` may be NULL.",
         "init_parameters": ", ".join(init),
         "run_parameters": ", ".join(run),
-        "run_note": "",
         "weights_include": "" if is_file else '#include "@name@_weights.h"',
         "table": _table(source),
         "calls": "\n".join(_calls(source)),
@@ -84,22 +82,8 @@ def _values(source: PackageSource) -> dict[str, str]:
         "inputs": "\n".join(port_lines(source, source.inputs, "in")),
         "outputs": "\n".join(port_lines(source, source.outputs, "out")),
         "weights_check": _weights_check(source),
-        "size_check": "",
+        **_size_values(source),
     }
-    if size is not None:
-        known["size_macros"] = (
-            f"\n// The dimension that every run gives.\n"
-            f"#define @NAME@_MIN_SIZE {size.lowest}\n#define @NAME@_MAX_SIZE {size.highest}\n"
-        )
-        known["run_note"] = (
-            " `size`: of the open dimension; inputs and outputs have\n"
-            "// their first rows then, which lie where those of the largest size lie."
-        )
-        known["size_check"] = (
-            "    if (size < @NAME@_MIN_SIZE || size > @NAME@_MAX_SIZE)\n"
-            "        return @NAME@_BAD_SIZE;\n"
-            f"    *(int64_t *)(model->arena + {size.offset_bytes}) = size;"
-        )
     names = {"name": source.name, "NAME": source.macro}
     return {**{key: fill(text, names) for key, text in known.items()}, **names}
 
@@ -214,6 +198,92 @@ def _team_values(source: PackageSource) -> dict[str, str]:
         "close_declaration": "\n// Ends the threads; before @name@_init is called again, and in the"
         " end.\nvoid @name@_close(struct @name@ *model);",
     }
+
+
+def _size_values(source: PackageSource) -> dict[str, str]:
+    """What the interface and the driver have where sizes are open."""
+    names = ("size_macros", "run_note", "sizes_status", "sizes_declaration", "sizes", "size_check",
+             "size_end")  # fmt: skip
+    sizes = source.sizes
+    if sizes is None:
+        return dict.fromkeys(names, "")
+    inputs, outputs = ([p.port for p in ports] for ports in (source.inputs, source.outputs))
+    unused = [*sizes.unused, "    (void)whole;", "    (void)own;"]
+    words = {
+        "declared": sizes.declared(),
+        "passed": sizes.passed,
+        "unused": "\n".join(unused),
+    }
+    checks = sizes.checks
+    moves, enter, leave = "", sizes.numbers, ["    (void)arena;", *sizes.unused]
+    if source.program.sizes is not None:
+        moves, enter, leave = _moves(source, sizes, words)
+    found = {
+        **words,
+        "checks": "\n".join(checks),
+        "input_shapes": "\n".join(_switch(sizes.shapes(inputs, sizes.sizes.inputs))),
+        "output_shapes": "\n".join(_switch(sizes.shapes(outputs, sizes.sizes.outputs))),
+        "moves": moves,
+        "enter": "\n".join(enter),
+        "leave": "\n".join(leave),
+    }
+    text = "\n".join([moves, *checks, *enter, *found.values()])
+    found["divided"] = template("divided.c").rstrip() if "divided(" in text else ""
+    call = f"{sizes.passed}"
+    return {
+        "size_macros": sizes.macros,
+        "run_note": " Sizes: of the open dimensions, which\n// are checked. Inputs and outputs lie "
+        "without gaps, as long as\n// @name@_input_at and @name@_output_at say.",
+        "sizes_status": "    @NAME@_BAD_RELATION,     // sizes that do not go together\n"
+        "    @NAME@_NO_TENSOR,        // an input or output that there is not",
+        "sizes_declaration": fill(template("sizes.h"), words).rstrip(),
+        "sizes": fill(template("sizes.c"), found).rstrip(),
+        "size_check": f"    const int wrong = check_sizes({call});\n"
+        "    if (wrong != @NAME@_OK)\n        return wrong;\n"
+        f"    enter(model->arena, {call});",
+        "size_end": f"    leave(model->arena, {call});",
+    }
+
+
+def _moves(
+    source: PackageSource, sizes: SizesInC, words: dict[str, str]
+) -> tuple[str, list[str], list[str]]:
+    """Functions that move numbers of inputs and outputs, and the statements that call them."""
+    inputs, outputs = ([p.port for p in ports] for ports in (source.inputs, source.outputs))
+    own, masks = sizes.sizes, sizes.sizes.masks
+    masked = [axis for mask in masks for axis in mask.axes]
+    cases = {
+        "input_axes": sizes.factors(inputs, own.inputs),
+        "output_axes": sizes.factors(outputs, own.outputs),
+    }
+    filled = {key: "\n".join(_switch(lines)) for key, lines in cases.items()}
+    mask_axes = "\n".join(_switch(sizes.factors(masks, masked)))
+    filled["mask_axes"] = (
+        fill(template("mask_axes.c"), {**words, "cases": mask_axes}) if masks else ""
+    )
+    filled["mark"] = template("mark.c").rstrip() if masks else ""
+    arrays = f"    int64_t whole[{sizes.most_factors}], own[{sizes.most_factors}];\n    int count;"
+
+    def each(kind: str, function: str) -> list[str]:
+        return [
+            f"    for (int i = 0; i < @NAME@_{kind.upper()}S; i++) {{",
+            f"        const struct @name@_tensor *tensor = &@name@_{kind}s[i];",
+            f"        count = {kind}_axes(i, {sizes.passed}, whole, own);",
+            f"        {function}(arena + tensor->offset_bytes, count, whole, own,",
+            "            bytes_of_element(tensor->type));",
+            "    }",
+        ]
+
+    enter = [arrays, *each("input", "spread"), *sizes.numbers]
+    return (
+        fill(template("size_moves.c"), {**words, **filled}),
+        enter,
+        [arrays, *each("output", "gather")],
+    )
+
+
+def _switch(cases: Sequence[str]) -> list[str]:
+    return ["    switch (number) {", *cases, "    default:", "        break;", "    }"]
 
 
 def _weights_macros(source: PackageSource) -> str:

@@ -45,6 +45,7 @@ def manifest_text(source: PackageSource, files: Mapping[str, bytes]) -> str:
         "weights_bytes": source.program.weights_bytes,
         "inputs": [_port(p, f"in{i}", source) for i, p in enumerate(source.inputs)],
         "outputs": [_port(p, f"out{i}", source) for i, p in enumerate(source.outputs)],
+        "sizes": _sizes(source),
         "memory": _memory(source),
         "parts": [
             {
@@ -81,6 +82,23 @@ def _port(found: PackagePort, name: str, source: PackageSource) -> dict[str, Any
         "scale": float(found.scale) or None,
         "zero_point": found.zero_point,
     }
+
+
+def _sizes(source: PackageSource) -> list[dict[str, Any]]:
+    """The open dimensions, in the order of a run's arguments."""
+    if source.sizes is None:
+        return []
+    return [
+        {
+            "name": argument if source.is_stripped else dimension,
+            "argument": argument,
+            "lowest": low,
+            "highest": high,
+        }
+        for (dimension, low, high), argument in zip(
+            source.sizes.sizes.ranges, source.sizes.parameters.values(), strict=True
+        )
+    ]
 
 
 def _memory(source: PackageSource) -> dict[str, Any]:

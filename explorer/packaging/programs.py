@@ -85,13 +85,21 @@ def example_text(source: PackageSource) -> str:
 
 def _finish(source: PackageSource, template: str, own: dict[str, str]) -> str:
     is_file = source.storage == "file"
-    size = source.program.size
+    sizes = source.sizes
+    call, first = "", ""
+    if sizes is not None:
+        places = [f"sizes[vector][{place}]" for place in range(len(sizes.parameters))]
+        call = ", ".join(["", *places])
+        first = ", ".join(["", *map(str, source.vectors[0].sizes)])
     values = {
         **own,
         "weights_memory": WEIGHTS_MEMORY if is_file else "",
         "init": INIT_FILE if is_file else INIT,
         "close": f"    {source.name}_close(&model);" if source.threads > 1 else "",
-        "size": f", {source.macro}_MAX_SIZE" if size is not None else "",
+        "size": call if "vectors" in own else first,
+        "input_tensor": f"{source.name}_inputs[i]." if sizes is None else "input_at(vector, i)->",
+        "output_tensor": f"&{source.name}_outputs[i]" if sizes is None else "output_at(vector, i)",
+        "call_tensors": _call_tensors(source),
     }
     names = {"name": source.name, "NAME": source.macro}
     npu_arguments = ", run_npu, &vector" if "vectors" in own else ", run_npu, NULL"
@@ -99,6 +107,29 @@ def _finish(source: PackageSource, template: str, own: dict[str, str]) -> str:
     filled = {key: fill(text, names) if key[0] in "winc" else text for key, text in values.items()}
     lines = fill(template, {**filled, **names}).split("\n")
     return "\n".join(without_comments(lines) if source.is_stripped else lines).rstrip() + "\n"
+
+
+def _call_tensors(source: PackageSource) -> str:
+    """The sizes of every vector, and what its inputs and outputs are; empty where none is open."""
+    sizes = source.sizes
+    if sizes is None:
+        return ""
+    rows = [f"    {{{', '.join(f'{size}' for size in v.sizes)}}}," for v in source.vectors]
+    count = len(sizes.parameters)
+    lines = [f"static const int64_t sizes[VECTORS + 1][{count}] = {{", *rows, "    {0}", "};"]
+    arguments = ", ".join(f"sizes[vector][{place}]" for place in range(count))
+    for kind in ("input", "output"):
+        lines += [
+            "",
+            f"static const struct @name@_tensor *{kind}_at(int vector, int number)",
+            "{",
+            "    static struct @name@_tensor tensor;",
+            f"    if (@name@_{kind}_at(number, {arguments}, &tensor) != @NAME@_OK)",
+            "        tensor.size_bytes = 0;",
+            "    return &tensor;",
+            "}",
+        ]
+    return "\n".join(lines)
 
 
 def _recorded_npu(source: PackageSource, numbers: VectorNumbers) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 
 from explorer.backends import backend_of
 from explorer.kernels.printing.printer import PrintedKernel
+from explorer.packaging.sizes import SizesInC, open_sizes_of
 from explorer.results import KernelRecord, MemoryPlan, Port, Program, WeightSlot
 from explorer.targets import Target
 
@@ -69,6 +70,8 @@ class Vector:
 
     inputs: tuple[np.ndarray, ...]
     outputs: tuple[np.ndarray, ...]
+    sizes: tuple[int, ...] = ()
+    """Of the open dimensions, in their order."""
     npu_inputs: tuple[tuple[np.ndarray, ...], ...] = ()
     """Of every part that an NPU runs, by its number."""
     npu_outputs: tuple[tuple[np.ndarray, ...], ...] = ()
@@ -120,6 +123,13 @@ class PackageSource:
     @property
     def is_opencl(self) -> bool:
         return backend_of(self.target).needs_host_program
+
+    @property
+    def sizes(self) -> SizesInC | None:
+        """What is open, if something is."""
+        if open_sizes_of(self.program) is None:
+            return None
+        return SizesInC(self.program, self.is_stripped)
 
     @property
     def npu_parts(self) -> list[tuple[PackagePart, NpuPart]]:

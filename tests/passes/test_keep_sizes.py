@@ -289,14 +289,6 @@ def test_sizes_outside_of_their_bounds_or_relations_are_refused():
     assert (compiled.run({"x": good, "z": good})["y"] == 2).all()
 
 
-def test_packages_of_open_sizes_are_refused(tmp_path):
-    model = graph("(float[b,s,4] x) => (float[b,s,4] y) { y = Softmax <axis = 1> (x) }")
-    compiled = explorer.compile(from_proto(model), "cpu", dimensions={"b": (1, 3), "s": (2, 6)})
-    with pytest.raises(InputError, match="a package has one open dimension"):
-        compiled.package(tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-
-
 def test_an_npu_says_that_it_takes_no_range():
     model = graph("(float[b,s,4] x) => (float[b,s,4] y) { y = Softmax <axis = 1> (x) }")
     with pytest.raises(ExplorerError):

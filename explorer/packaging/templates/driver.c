@@ -59,11 +59,13 @@ const void *@name@_output(const struct @name@ *model, int number)
     return model->arena + @name@_outputs[number].offset_bytes;
 }
 
+@sizes@
 int @name@_run(@run_parameters@)
 {
     if (model == NULL || model->arena == NULL)
         return @NAME@_NOT_INITIALIZED;
 @size_check@
 @calls@
+@size_end@
     return @NAME@_OK;
 }

@@ -34,9 +34,10 @@ enum @name@_status {
     @NAME@_ARENA_TOO_SMALL,
     @NAME@_ARENA_UNALIGNED,  // it begins at no multiple of @NAME@_ARENA_ALIGNMENT
     @NAME@_BAD_WEIGHTS,      // they are missing, too few, or unaligned
-    @NAME@_BAD_SIZE,         // of the dimension that is given at run time
+    @NAME@_BAD_SIZE,         // of a dimension that is given at run time
     @NAME@_NOT_INITIALIZED,
 @threads_status@
+@sizes_status@
     @NAME@_NPU_FAILED        // what the user's function for the NPU returned was not 0
 };
 
@@ -73,6 +74,7 @@ const void *@name@_output(const struct @name@ *model, int number);
 
 // Computes the outputs of the inputs.@run_note@
 int @name@_run(@run_parameters@);
+@sizes_declaration@
 @close_declaration@
 
 #ifdef __cplusplus

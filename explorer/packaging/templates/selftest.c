@@ -30,6 +30,7 @@ static void copy(void *to, const void *from, uint32_t size)
 }
 
 static int wrong;
+@call_tensors@
 @npu@
 @compare@
 // CRC-32 (ISO 3309) of all bytes; where numbers have their highest byte first, it is another one.
@@ -62,13 +63,13 @@ int main(void)
     }
     for (; vector < VECTORS; vector++) {
         for (int i = 0; i < @NAME@_INPUTS; i++)
-            copy(@name@_input(&model, i), inputs[vector][i], @name@_inputs[i].size_bytes);
+            copy(@name@_input(&model, i), inputs[vector][i], @input_tensor@size_bytes);
         if (@name@_run(&model@size@) != @NAME@_OK) {
             printf("vector %d does not run\n", vector);
             return 1;
         }
         for (int i = 0; i < @NAME@_OUTPUTS; i++) {
-            if (!is_right(&@name@_outputs[i], @name@_output(&model, i), expected[vector][i])) {
+            if (!is_right(@output_tensor@, @name@_output(&model, i), expected[vector][i])) {
                 printf("vector %d: output %d is wrong\n", vector, i);
                 wrong++;
             }

@@ -102,6 +102,15 @@ class Watched:
         """Waits until a pass is the current one."""
         self.expect_names(CURRENT_PASS, [name])
 
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        """A step of a journey: a failure within it names it."""
+        try:
+            yield
+        except Exception as error:
+            error.add_note(f"in the step: {name}")
+            raise
+
     def wait_until(self, condition: str, arg: Any = None, seconds: float = 20) -> None:
         """Waits for a JavaScript condition; Playwright's own waiting is refused by the page's
         content security policy, because it makes code out of text there."""

@@ -84,7 +84,8 @@ def opened(watched: Any, page_of: Callable[..., Path]) -> Callable[..., Any]:
     ) -> Any:
         path = page_of(trace, against)
         link = link or ("" if start is None else f"pass={start}")
-        watched.page.goto("about:blank")  # or else a second page at the same address isn't loaded
+        if watched.page.url != "about:blank":  # or else a second one at its address isn't loaded
+            watched.page.goto("about:blank")
         watched.page.goto(f"{path.as_uri()}#{link}" if link else path.as_uri())
         watched.page.wait_for_selector(".node")
         return watched

@@ -52,17 +52,27 @@ def test_the_number_that_is_shown_is_the_one_that_is_judged(opened: Any, exact: 
     assert watched.is_clean(), watched
 
 
-def test_without_float64_it_is_the_error_and_the_tolerance(opened: Any, trace: Trace):
-    page = opened(trace, link="pass=8&dock=accuracy").page
-    expect(page.locator(".totals")).to_contain_text("worst layer4.8e-5 of 1.0e-4 allowed")
-
-
 def test_a_wrong_program_opens_where_it_is_wrong(opened: Any, faulty: Trace):
     watched = opened(faulty, start=None)
-    watched.expect_pass("fuse-add")
     page = watched.page
-    expect(page.locator('.dock .tab[aria-selected="true"]').first).to_have_text("accuracy")
-    expect(page.locator(".subject h2")).to_have_text("fused_1")
+    with watched.step("at the pass, the errors and the operation"):
+        watched.expect_pass("fuse-add")
+        expect(page.locator('.dock .tab[aria-selected="true"]').first).to_have_text("accuracy")
+        expect(page.locator(".subject h2")).to_have_text("fused_1")
+    with watched.step("passes with equal errors are one row of the map"):
+        page.locator('.pass-row[data-pass="7"]').click()
+        rows = page.locator(".heat-labels li")
+        expect(rows.first).to_contain_text("import")
+        expect(rows.first.locator(".fold-count")).to_have_text("+1")
+        folded = rows.count()
+        assert folded < len(faulty.passes)
+        # remove-dead has the errors of fuse-add, whose row it shares.
+        current = page.locator(".heat-labels [aria-current]")
+        expect(current).to_have_text("fuse-add")
+        page.get_by_role("button", name="all passes").click()
+        expect(rows).to_have_count(len(report_of(faulty).passes))
+        expect(current).to_have_text("remove-dead")
+    assert watched.is_clean(), watched
 
 
 @pytest.mark.sweep  # tests/javascript/first_place.test.mjs
@@ -86,20 +96,6 @@ def test_a_link_goes_before_the_fault(opened: Any, faulty: Trace):
     watched.expect_pass(faulty.passes[2].name)
     page = watched.page
     expect(page.locator('.dock .tab[aria-selected="true"]').first).to_have_text("memory")
-
-
-def test_passes_with_equal_errors_are_one_row_of_the_map(opened: Any, faulty: Trace):
-    page = opened(faulty, link="pass=7&dock=accuracy").page
-    rows = page.locator(".heat-labels li")
-    expect(rows.first).to_contain_text("import")
-    expect(rows.first.locator(".fold-count")).to_have_text("+1")
-    folded = rows.count()
-    assert folded < len(faulty.passes)
-    # remove-dead has the errors of fuse-add, whose row it shares.
-    expect(page.locator(".heat-labels [aria-current]")).to_have_text("fuse-add")
-    page.get_by_role("button", name="all passes").click()
-    expect(rows).to_have_count(len(report_of(faulty).passes))
-    expect(page.locator(".heat-labels [aria-current]")).to_have_text("remove-dead")
 
 
 def test_the_first_wrong_row_is_in_sight(opened: Any, trace: Trace, synthetic: ModuleType):

@@ -14,160 +14,179 @@ from explorer.views.trace_payload import chunk_messages, encode, trace_payload
 pytestmark = pytest.mark.browser
 
 
-def test_it_opens_at_the_pass_that_fused_most(watched: Any, trace: Trace, opened: Any):
+WIDER = """[...document.querySelectorAll('.topbar, .pane, .pane-head, .tab-bar')]
+  .filter((part) => part.scrollWidth > part.clientWidth + 1 ||
+    part.getBoundingClientRect().right > innerWidth + 1)
+  .map((part) => part.className)"""
+
+
+def test_a_first_look(watched: Any, trace: Trace, opened: Any):
+    page = watched.page
+    page.emulate_media(color_scheme="dark")
+    page.set_viewport_size({"width": 1100, "height": 700})
     opened(trace, start=None)
-    watched.expect_pass("fold-batch-norm")
-    assert watched.page.locator(".verdict").inner_text().split("\n")[:1] == ["≈"]
-    expect(watched.page.locator(".verdict")).to_contain_text("within tolerance")
+    with watched.step("it opens at the pass that fused most"):
+        watched.expect_pass("fold-batch-norm")
+        assert page.locator(".verdict").inner_text().split("\n")[:1] == ["≈"]
+        expect(page.locator(".verdict")).to_contain_text("within tolerance")
+    with watched.step("the theme follows the system and the switch"):
+        expect(page.locator(".explorer")).to_have_attribute("data-theme", "dark")
+        page.get_by_role("button", name="switch between light and dark").click()
+        expect(page.locator(".explorer")).to_have_attribute("data-theme", "light")
+    with watched.step("nothing is wider than the screen"):
+        assert page.evaluate(WIDER) == [], "1100 pixels"
+        page.set_viewport_size({"width": 1440, "height": 700})
+        assert page.evaluate(WIDER) == [], "1440 pixels"
+    with watched.step("help lists the keys and closes"):
+        page.keyboard.press("?")
+        expect(page.get_by_role("dialog")).to_contain_text("next pass, pass before")
+        expect(page.locator(".help-list")).to_contain_text("in the timeline")
+        page.keyboard.press("Escape")
+        expect(page.get_by_role("dialog")).to_have_count(0)
+    with watched.step("search leads to an operation"):
+        page.keyboard.press("/")
+        page.keyboard.type("Gemm_13")
+        page.wait_for_selector(".hit")
+        page.keyboard.press("Enter")
+        page.wait_for_selector('.node.selected[data-id="matmul_1"]')
+    with watched.step("a small graph is drawn operation by operation"):
+        expect(page.locator(".blocks-switch")).to_have_attribute("aria-pressed", "false")
+    with watched.step("without float64 the error and the tolerance are shown"):
+        page.keyboard.press("a")
+        expect(page.locator(".totals")).to_contain_text("worst layer4.8e-5 of 1.0e-4 allowed")
+    with watched.step("what the trace does not hold has no tab"):
+        for name in ("compare", "ports", "layers", "against float", "quantization"):
+            expect(page.get_by_role("tab", name=name, exact=True)).to_have_count(0)
     assert watched.is_clean(), watched
 
 
-def test_passes_are_stepped_by_key_and_by_slider(watched: Any, trace: Trace, opened: Any):
+def test_passes_and_their_rewrites_are_stepped_through(watched: Any, trace: Trace, opened: Any):
     page = opened(trace).page
-    page.keyboard.press("j")
-    page.keyboard.press("j")
-    watched.expect_pass("fold-batch-norm")
-    page.keyboard.press("k")
-    watched.expect_pass("fold-constants")
-    slider = page.get_by_role("slider", name="pass", exact=True)
-    slider.fill("11")
-    watched.expect_pass("plan-memory")
-    expect(slider).to_have_attribute("aria-valuetext", "plan-memory")
-    expect(page).to_have_url(re.compile(re.escape("pass=11")))
-    assert watched.is_clean(), watched
-
-
-def test_who_holds_still_finds_everything_in_its_place(watched: Any, trace: Trace, opened: Any):
-    page = opened(trace).page
-    page.get_by_role("button", name="hold still").click()
-    page.wait_for_selector('.node[data-id="weight_1"]')
-    place = page.locator('.node[data-id="conv_2"]').get_attribute("transform")
-    for _ in range(2):
+    with watched.step("by key and by slider"):
         page.keyboard.press("j")
-    watched.wait_until(
-        "document.querySelector('.graph .pane-title').textContent == 'fold-batch-norm'"
-    )
-    page.wait_for_selector('.node.removed[data-id="norm_2"]')
-    expect(page.locator('.node[data-id="conv_2"]')).to_have_attribute("transform", place)
-
-
-def test_a_difference_marks_what_went_and_what_took_over(watched: Any, trace: Trace, opened: Any):
-    page = opened(trace).page
-    page.locator('.pass-row[data-pass="4"]').click()
-    page.wait_for_selector('.node.removed[data-id="norm_1"]')
-    assert page.locator('.node.fused[data-id="conv_1"] .badge').text_content() == "⊃"
-    page.get_by_role("tab", name="after").click()
-    page.wait_for_selector('.node[data-id="norm_1"]', state="detached")
-    page.get_by_role("tab", name="before").click()
-    page.wait_for_selector('.node[data-id="norm_1"]')
+        page.keyboard.press("j")
+        watched.expect_pass("fold-batch-norm")
+        page.keyboard.press("k")
+        watched.expect_pass("fold-constants")
+        slider = page.get_by_role("slider", name="pass", exact=True)
+        slider.fill("11")
+        watched.expect_pass("plan-memory")
+        expect(slider).to_have_attribute("aria-valuetext", "plan-memory")
+        expect(page).to_have_url(re.compile(re.escape("pass=11")))
+    with watched.step("a difference marks what went and what took over"):
+        page.locator('.pass-row[data-pass="4"]').click()
+        page.wait_for_selector('.node.removed[data-id="norm_1"]')
+        assert page.locator('.node.fused[data-id="conv_1"] .badge').text_content() == "⊃"
+        page.get_by_role("tab", name="after").click()
+        page.wait_for_selector('.node[data-id="norm_1"]', state="detached")
+        page.get_by_role("tab", name="before").click()
+        page.wait_for_selector('.node[data-id="norm_1"]')
+        page.get_by_role("tab", name="diff").click()
+    with watched.step("rewrites are stepped and explained"):
+        page.wait_for_selector(".rule-row")
+        page.keyboard.press("J")
+        page.wait_for_selector('.site[aria-current="true"]')
+        watched.expect_names('.site[aria-current="true"]', ["conv_1, norm_1 → conv_1"])
+        page.keyboard.press("J")
+        page.wait_for_selector('.node.selected[data-id="conv_2"]')
+        page.wait_for_selector(".rewrite-card td.removed")
+        card = page.locator(".rewrite-card")
+        expect(card).to_contain_text("batch_norm(conv(x, w)) -> conv(x, w')")
+    with watched.step("declined candidates say why"):
+        page.locator('.pass-row[data-pass="5"]').click()
+        page.get_by_role("button", name="declined candidates").click()
+        page.wait_for_selector(".site .reason")
+        assert watched.names(".site .reason")[0].endswith("it needs a whole row at once")
+    with watched.step("who holds still finds everything in its place"):
+        page.locator('.pass-row[data-pass="2"]').click()
+        page.get_by_role("button", name="hold still").click()
+        page.wait_for_selector('.node[data-id="weight_1"]')
+        place = page.locator('.node[data-id="conv_2"]').get_attribute("transform")
+        for _ in range(2):
+            page.keyboard.press("j")
+        watched.wait_until(
+            "document.querySelector('.graph .pane-title').textContent == 'fold-batch-norm'"
+        )
+        page.wait_for_selector('.node.removed[data-id="norm_2"]')
+        expect(page.locator('.node[data-id="conv_2"]')).to_have_attribute("transform", place)
     assert watched.is_clean(), watched
 
 
 def test_a_convolution_is_found_in_every_pane(watched: Any, trace: Trace, opened: Any):
     page = opened(trace).page
-    page.locator('.node[data-id="conv_1"]').click()
-    page.wait_for_selector('.node.selected[data-id="conv_1"]')
-    watched.expect_names(".origin", ["Conv_0"])
-    page.keyboard.press("2")
-    page.wait_for_selector(".line.marked")
-    assert all("conv_1 = top.conv" in line for line in watched.names(".line.marked"))
-    page.wait_for_selector('.buffer.marked[data-buffer="conv_1"]')
-    page.keyboard.press("a")
-    page.wait_for_selector(".column-mark")
-    expect(page.locator(".column-mark")).to_have_count(1)
-    page.keyboard.press("6")
-    page.wait_for_selector(".tensor-head strong")
-    watched.expect_names(".tensor-head strong", ["Conv_0_out"])
-    page.keyboard.press("n")
-    page.wait_for_selector(".dock tr.marked")
-    watched.expect_names(".dock tr.marked td:first-child", ["conv_1"])
-    page.keyboard.press("t")
-    page.wait_for_selector(".bar.marked")
-    watched.expect_names(".bar.marked", ["conv_1"])
-    page.keyboard.press("3")
-    page.wait_for_selector(".rung[aria-current]")
-    watched.expect_names(".rung[aria-current]", ["parallel"])
-    page.keyboard.press("4")
-    page.wait_for_selector(".inspector .kernel-line")
-    watched.wait_until("document.querySelector('.code-bar').textContent.includes('of C')")
-    assert "static void conv_1(" in watched.names(".inspector .line")[0]
+    with watched.step("constants stand at their user"):
+        node = page.locator('.node[data-id="conv_1"]')
+        expect(page.locator('.node[data-id="weight_1"]')).to_have_count(0)
+        expect(node.locator(".constants text")).to_have_text("●1")
+        node.locator(".label").hover()
+        expect(page.locator(".graph .tip")).to_contain_text("1 constant: weight_1")
+        node.locator(".constants").click()
+        page.wait_for_selector('.node.selected[data-id="conv_1"]')
+        expect(page.locator(".inspector")).to_contain_text("weight_1")
+        node.locator(".label").click()
+        watched.expect_names(".origin", ["Conv_0"])
+    with watched.step("IR, and the graph where a line is hovered"):
+        page.keyboard.press("2")
+        page.wait_for_selector(".line.marked")
+        assert all("conv_1 = top.conv" in line for line in watched.names(".line.marked"))
+        page.locator(".inspector .line", has_text="%relu_1 = top.relu").hover()
+        page.wait_for_selector('.node.hovered[data-id="relu_1"]')
+        page.locator('.node[data-id="norm_1"]').hover()
+        page.wait_for_selector(".line.hovered")
+        assert "norm_1 = top.batch_norm" in watched.names(".line.hovered")[0]
+    with watched.step("memory, errors, tensors, kernels, times"):
+        page.wait_for_selector('.buffer.marked[data-buffer="conv_1"]')
+        page.keyboard.press("a")
+        page.wait_for_selector(".column-mark")
+        expect(page.locator(".column-mark")).to_have_count(1)
+        page.keyboard.press("6")
+        page.wait_for_selector(".tensor-head strong")
+        watched.expect_names(".tensor-head strong", ["Conv_0_out"])
+        page.keyboard.press("n")
+        page.wait_for_selector(".dock tr.marked")
+        watched.expect_names(".dock tr.marked td:first-child", ["conv_1"])
+        page.keyboard.press("t")
+        page.wait_for_selector(".bar.marked")
+        watched.expect_names(".bar.marked", ["conv_1"])
+    with watched.step("loops and C"):
+        page.keyboard.press("3")
+        page.wait_for_selector(".rung[aria-current]")
+        watched.expect_names(".rung[aria-current]", ["parallel"])
+        page.keyboard.press("4")
+        page.wait_for_selector(".inspector .kernel-line")
+        watched.wait_until("document.querySelector('.code-bar').textContent.includes('of C')")
+        assert "static void conv_1(" in watched.names(".inspector .line")[0]
+    with watched.step("statements of a kernel are linked between levels"):
+        page.keyboard.press("3")
+        page.keyboard.press("b")
+        page.wait_for_selector(".beside .line")
+        page.locator(".tab-body:not(.beside) .line", has_text="arith.maximumf").hover()
+        page.wait_for_selector(".beside .line.hovered")
+        assert ["max8" in line for line in watched.names(".beside .line.hovered")] == [True]
     assert watched.is_clean(), watched
 
 
-def test_a_selection_is_followed_to_what_it_became(watched: Any, trace: Trace, opened: Any):
+def test_a_selection_and_a_link_lead_to_what_was_seen(watched: Any, trace: Trace, opened: Any):
     page = opened(trace).page
-    page.locator('.node[data-id="relu_1"]').click()
-    page.wait_for_selector('.node.selected[data-id="relu_1"]')
-    page.locator('.pass-row[data-pass="5"]').click()
-    page.wait_for_selector('.node.removed[data-id="relu_1"]')
-    page.keyboard.press("j")
-    page.wait_for_selector('.node.selected[data-id="conv_1"]')
-    page.wait_for_selector(".subject .hint")
-    watched.expect_names(".subject .hint", ["relu_1 stands here as conv_1"])
-    watched.expect_names(".maker", ["remove-identities", "fold-batch-norm", "fuse-activation"])
-
-
-def test_hovering_a_line_marks_its_operation_in_the_graph(watched: Any, trace: Trace, opened: Any):
-    page = opened(trace).page
-    page.keyboard.press("2")
-    page.locator(".inspector .line", has_text="%relu_1 = top.relu").hover()
-    page.wait_for_selector('.node.hovered[data-id="relu_1"]')
-    page.locator('.node[data-id="norm_1"]').hover()
-    page.wait_for_selector(".line.hovered")
-    assert "norm_1 = top.batch_norm" in watched.names(".line.hovered")[0]
-
-
-def test_statements_of_a_kernel_are_linked_between_levels(watched: Any, trace: Trace, opened: Any):
-    page = opened(trace).page
-    page.locator('.node[data-id="conv_1"]').click()
-    page.keyboard.press("3")
-    page.keyboard.press("b")
-    page.wait_for_selector(".beside .line")
-    page.locator(".tab-body:not(.beside) .line", has_text="arith.maximumf").hover()
-    page.wait_for_selector(".beside .line.hovered")
-    assert ["max8" in line for line in watched.names(".beside .line.hovered")] == [True]
-
-
-def test_rewrites_are_stepped_and_explained(watched: Any, trace: Trace, opened: Any):
-    page = opened(trace).page
-    page.locator('.pass-row[data-pass="4"]').click()
-    page.wait_for_selector(".rule-row")
-    page.keyboard.press("J")
-    page.wait_for_selector('.site[aria-current="true"]')
-    watched.expect_names('.site[aria-current="true"]', ["conv_1, norm_1 → conv_1"])
-    page.keyboard.press("J")
-    page.wait_for_selector('.node.selected[data-id="conv_2"]')
-    page.wait_for_selector(".rewrite-card td.removed")
-    expect(page.locator(".rewrite-card")).to_contain_text("batch_norm(conv(x, w)) -> conv(x, w')")
-    assert watched.is_clean(), watched
-
-
-def test_declined_candidates_say_why(watched: Any, trace: Trace, opened: Any):
-    page = opened(trace).page
-    page.locator('.pass-row[data-pass="5"]').click()
-    page.get_by_role("button", name="declined candidates").click()
-    page.wait_for_selector(".site .reason")
-    assert watched.names(".site .reason")[0].endswith("it needs a whole row at once")
-
-
-def test_search_leads_to_an_operation(watched: Any, trace: Trace, opened: Any):
-    page = opened(trace).page
-    page.keyboard.press("/")
-    page.keyboard.type("Gemm_13")
-    page.wait_for_selector(".hit")
-    page.keyboard.press("Enter")
-    page.wait_for_selector('.node.selected[data-id="matmul_1"]')
-
-
-def test_a_link_brings_back_what_was_seen(watched: Any, trace: Trace, opened: Any):
-    page = opened(trace).page
-    link = page.url.split("#")[0] + "#pass=8&selection=conv_3&tab=loops&step=1&dock=timeline"
-    page.goto("about:blank")
-    page.goto(link)
-    page.wait_for_selector(".rung[aria-current]")
-    watched.expect_pass("choose-layouts")
-    watched.expect_names(".rung[aria-current]", ["split"])
-    watched.expect_names('.dock > .tab-bar > .tabs [aria-selected="true"]', ["timeline"])
+    with watched.step("a selection is followed to what it became"):
+        page.locator('.node[data-id="relu_1"]').click()
+        page.wait_for_selector('.node.selected[data-id="relu_1"]')
+        page.locator('.pass-row[data-pass="5"]').click()
+        page.wait_for_selector('.node.removed[data-id="relu_1"]')
+        page.keyboard.press("j")
+        page.wait_for_selector('.node.selected[data-id="conv_1"]')
+        page.wait_for_selector(".subject .hint")
+        watched.expect_names(".subject .hint", ["relu_1 stands here as conv_1"])
+        made_by = ["remove-identities", "fold-batch-norm", "fuse-activation"]
+        watched.expect_names(".maker", made_by)
+    with watched.step("a link brings back what was seen"):
+        link = page.url.split("#")[0] + "#pass=8&selection=conv_3&tab=loops&step=1&dock=timeline"
+        page.goto("about:blank")
+        page.goto(link)
+        page.wait_for_selector(".rung[aria-current]")
+        watched.expect_pass("choose-layouts")
+        watched.expect_names(".rung[aria-current]", ["split"])
+        watched.expect_names('.dock > .tab-bar > .tabs [aria-selected="true"]', ["timeline"])
 
 
 @pytest.mark.sweep  # tests/javascript/state.test.mjs has what is taken of a link
@@ -193,11 +212,7 @@ def test_names_of_a_model_stay_text(watched: Any, hostile_trace: Trace, opened: 
     assert watched.is_clean(), watched
 
 
-def test_a_comparison_is_shown_only_when_there_is_one(
-    watched: Any, trace: Trace, fork: Trace, opened: Any
-):
-    page = opened(trace).page
-    expect(page.get_by_role("tab", name="compare")).to_have_count(0)
+def test_two_traces_are_compared(watched: Any, trace: Trace, fork: Trace, opened: Any):
     page = opened(trace, against=fork).page
     page.get_by_role("tab", name="compare").click()
     page.wait_for_selector(".dock table")
@@ -206,37 +221,6 @@ def test_a_comparison_is_shown_only_when_there_is_one(
     row = page.locator(".dock [aria-label='passes of all'] tbody tr", has_text="fuse-activation")
     row.wait_for()
     assert row.inner_text().split()[:7] == ["fuse-activation", "14", "→", "17", "3", "→", "0"]
-
-
-def test_the_theme_follows_the_system_and_the_switch(watched: Any, trace: Trace, opened: Any):
-    page = watched.page
-    page.emulate_media(color_scheme="dark")
-    opened(trace)
-    expect(page.locator(".explorer")).to_have_attribute("data-theme", "dark")
-    page.get_by_role("button", name="switch between light and dark").click()
-    expect(page.locator(".explorer")).to_have_attribute("data-theme", "light")
-
-
-@pytest.mark.parametrize("width", [1100, 1440])
-def test_nothing_is_wider_than_the_screen(watched: Any, trace: Trace, opened: Any, width: int):
-    page = watched.page
-    page.set_viewport_size({"width": width, "height": 700})
-    opened(trace)
-    overflowing = page.evaluate(
-        "[...document.querySelectorAll('.topbar, .pane, .pane-head, .tab-bar')]"
-        ".filter(e => e.scrollWidth > e.clientWidth + 1"
-        " || e.getBoundingClientRect().right > innerWidth + 1)"
-        ".map(e => e.className)"
-    )
-    assert overflowing == []
-
-
-def test_help_lists_the_keys_and_closes(watched: Any, trace: Trace, opened: Any):
-    page = opened(trace).page
-    page.keyboard.press("?")
-    expect(page.get_by_role("dialog")).to_contain_text("next pass, pass before")
-    page.keyboard.press("Escape")
-    expect(page.get_by_role("dialog")).to_have_count(0)
 
 
 def test_a_notebook_hosts_the_same_module(watched: Any, trace: Trace):

@@ -24,82 +24,89 @@ def is_in_sight(page: Any, selector: str) -> bool:
     )
 
 
-def test_the_nodes_that_a_selection_comes_from_are_marked(opened: Any, trace: Trace):
+def test_nodes_of_the_model_rules_and_blocks_are_linked(opened: Any, trace: Trace):
     watched = opened(trace, link="pass=4&selection=conv_1&tab=model")
-    watched.page.wait_for_selector(".line.marked")
-    assert watched.names(".line.marked") == [
-        "Conv(images, weight_1) -> conv_1",
-        "BatchNormalization(conv_1) -> norm_1",
-    ]
+    page = watched.page
+    with watched.step("the nodes that a selection comes from are marked"):
+        page.wait_for_selector(".line.marked")
+        assert watched.names(".line.marked") == [
+            "Conv(images, weight_1) -> conv_1",
+            "BatchNormalization(conv_1) -> norm_1",
+        ]
+    with watched.step("without its text a rule says where it stands"):
+        page.keyboard.press("J")
+        page.locator(".rewrite-card .rule-link").click()
+        dialog = page.get_by_role("dialog")
+        expect(dialog).to_contain_text("does not hold the text of the rule")
+        page.keyboard.press("Escape")
+        expect(dialog).to_have_count(0)
+    with watched.step("a rewrite names what it matched and made"):
+        page.locator('.pass-row[data-pass="6"]').click()
+        page.keyboard.press("J")
+        watched.expect_names(".rewrite-card .chip", ["add_1", "fused_1"])
+        page.locator(".rewrite-card .chip", has_text="add_1").hover()
+        page.wait_for_selector('.node.hovered[data-id="add_1"]')
+    with watched.step("a node leads to its operation"):
+        page.locator('.pass-row[data-pass="8"]').click()
+        page.keyboard.press("0")
+        page.locator(".inspector .line", has_text="Gemm(").click()
+        page.wait_for_selector('.node.selected[data-id="matmul_1"]')
+        expect(page.locator(".subject h2")).to_have_text("matmul_1")
+    with watched.step("a closed block shows that something inside is hovered"):
+        page.locator('.pass-row[data-pass="2"]').click()
+        page.keyboard.press("2")
+        page.locator(".blocks-switch").click()
+        page.wait_for_selector(".node.block")
+        page.locator(".inspector .line", has_text="%norm_2 = ").hover()
+        page.wait_for_selector(".node.block.hovered")
+        expect(page.locator(".node.hovered")).to_have_count(1)
     assert watched.is_clean(), watched
 
 
-def test_a_node_leads_to_its_operation(opened: Any, trace: Trace):
-    watched = opened(trace, link="pass=8&tab=model")
-    page = watched.page
-    page.locator(".inspector .line", has_text="Gemm(").click()
-    page.wait_for_selector('.node.selected[data-id="matmul_1"]')
-    expect(page.locator(".subject h2")).to_have_text("matmul_1")
-
-
-def test_hovering_a_node_scrolls_the_next_level_to_its_operation(opened: Any, trace: Trace):
+def test_hovering_leads_from_level_to_level(opened: Any, trace: Trace):
     watched = opened(trace, link="pass=2&tab=model&beside=true")
     page = watched.page
-    page.wait_for_selector(f"{LOWER} .line")
-    page.locator(f"{LOWER} .code").evaluate("pane => { pane.style.maxHeight = '72px'; }")
-    line = f"{LOWER} .line.hovered"
-    page.locator(f"{UPPER} .line", has_text="Softmax(").hover()
-    page.wait_for_selector(line)
-    assert watched.names(line)[0].startswith("%softmax_1 = ")
-    watched.wait_until("document.querySelector('.tab-body.beside .code').scrollTop > 0")
-    assert is_in_sight(page, line)
-
-
-def test_hovering_the_ir_marks_the_loops_of_its_operation(opened: Any, trace: Trace):
-    watched = opened(trace, link="pass=8&selection=conv_1&tab=ir&beside=true")
-    page = watched.page
-    page.wait_for_selector(f"{LOWER} .line")
-    page.locator(f"{UPPER} .line:not(.removed)", has_text="%conv_1 = ").hover()
-    page.wait_for_selector(f"{LOWER} .line.hovered")
-    assert any("arith.mulf" in line for line in watched.names(f"{LOWER} .line.hovered"))
-    page.locator(f"{UPPER} .line:not(.removed)", has_text="%conv_3 = ").hover()
-    page.wait_for_selector(f"{LOWER} .line.hovered", state="detached")
-
-
-def test_hovering_a_statement_marks_the_nodes_it_comes_from(opened: Any, trace: Trace):
-    watched = opened(trace, link="pass=8&selection=conv_1&tab=c&beside=true")
-    page = watched.page
-    page.locator(f"{UPPER} .line", has_text="sum += ").hover()
-    page.wait_for_selector('.node.hovered[data-id="conv_1"]')
-
-
-def test_a_closed_block_shows_that_something_inside_is_hovered(opened: Any, trace: Trace):
-    watched = opened(trace, link="pass=2&blocks=true&tab=ir")
-    page = watched.page
-    page.wait_for_selector(".node.block")
-    page.locator(".inspector .line", has_text="%norm_2 = ").hover()
-    page.wait_for_selector(".node.block.hovered")
-    expect(page.locator(".node.hovered")).to_have_count(1)
-
-
-def test_the_share_of_linked_lines_is_said_with_what_is_missing(opened: Any, trace: Trace):
-    watched = opened(trace, link="pass=8&selection=conv_1&tab=c")
-    page = watched.page
-    page.wait_for_selector(".link-share.low")
-    expect(page.locator(".link-share summary")).to_have_text(
-        "linked 50 %, program 50 %: below the aim"
-    )
-    page.locator(".link-share summary").click()
-    expect(page.locator(".link-table tbody tr")).to_have_count(4)
-    rows = [row.split("\t") for row in watched.names(".link-table tbody tr")]
-    assert [row[0] for row in rows] == [
-        "model, nodes", "IR (top), lines", "loops, lines", "source, lines",
-    ]  # fmt: skip
-    assert rows[3][1:] == ["50 % of 12", "50 % of 84", "95 %"]
-    expect(page.locator(".link-table")).to_contain_text("conv_1: static void conv_1(")
-    page.keyboard.press("Escape")
-    expect(page.locator(".link-table")).to_be_hidden()
-    expect(page.locator(".subject h2")).to_have_text("conv_1")
+    hovered = f"{LOWER} .line.hovered"
+    with watched.step("a node scrolls the IR to its operation"):
+        page.wait_for_selector(f"{LOWER} .line")
+        limit = page.locator(f"{LOWER} .code")
+        limit.evaluate("pane => { pane.style.maxHeight = '72px'; }")
+        page.locator(f"{UPPER} .line", has_text="Softmax(").hover()
+        page.wait_for_selector(hovered)
+        assert watched.names(hovered)[0].startswith("%softmax_1 = ")
+        watched.wait_until("document.querySelector('.tab-body.beside .code').scrollTop > 0")
+        assert is_in_sight(page, hovered)
+        limit.evaluate("pane => { pane.style.maxHeight = ''; }")
+    with watched.step("IR marks the loops of its operation"):
+        page.locator('.pass-row[data-pass="8"]').click()
+        page.locator('.node[data-id="conv_1"]').click()
+        page.keyboard.press("2")
+        page.wait_for_selector(f"{LOWER} .line")
+        page.locator(f"{UPPER} .line:not(.removed)", has_text="%conv_1 = ").hover()
+        page.wait_for_selector(hovered)
+        assert any("arith.mulf" in line for line in watched.names(hovered))
+        page.locator(f"{UPPER} .line:not(.removed)", has_text="%conv_3 = ").hover()
+        page.wait_for_selector(hovered, state="detached")
+    with watched.step("a statement marks the nodes it comes from"):
+        page.keyboard.press("4")
+        page.locator(f"{UPPER} .line", has_text="sum += ").hover()
+        page.wait_for_selector('.node.hovered[data-id="conv_1"]')
+    with watched.step("the share of linked lines is said with what is missing"):
+        page.wait_for_selector(".link-share.low")
+        summary = page.locator(".link-share summary")
+        expect(summary).to_have_text("linked 50 %, program 50 %: below the aim")
+        summary.click()
+        expect(page.locator(".link-table tbody tr")).to_have_count(4)
+        rows = [row.split("\t") for row in watched.names(".link-table tbody tr")]
+        assert [row[0] for row in rows] == [
+            "model, nodes", "IR (top), lines", "loops, lines", "source, lines",
+        ]  # fmt: skip
+        assert rows[3][1:] == ["50 % of 12", "50 % of 84", "95 %"]
+        expect(page.locator(".link-table")).to_contain_text("conv_1: static void conv_1(")
+        page.keyboard.press("Escape")
+        expect(page.locator(".link-table")).to_be_hidden()
+        expect(page.locator(".subject h2")).to_have_text("conv_1")
+    assert watched.is_clean(), watched
 
 
 def test_a_rule_shows_its_text(opened: Any, trace: Trace):
@@ -120,21 +127,6 @@ def test_a_rule_shows_its_text(opened: Any, trace: Trace):
     expect(dialog).to_have_count(0)
     assert page.evaluate("document.activeElement.className").endswith("rule-link")
     assert watched.is_clean(), watched
-
-
-def test_without_its_text_a_rule_says_where_it_stands(opened: Any, trace: Trace):
-    watched = opened(trace, link="pass=4&rewrite=0")
-    watched.page.locator(".rewrite-card .rule-link").click()
-    expect(watched.page.get_by_role("dialog")).to_contain_text("does not hold the text of the rule")
-
-
-def test_a_rewrite_names_what_it_matched_and_made(opened: Any, trace: Trace):
-    watched = opened(trace, link="pass=6&rewrite=0")
-    page = watched.page
-    page.wait_for_selector(".rewrite-card")
-    watched.expect_names(".rewrite-card .chip", ["add_1", "fused_1"])
-    page.locator(".rewrite-card .chip", has_text="add_1").hover()
-    page.wait_for_selector('.node.hovered[data-id="add_1"]')
 
 
 def test_no_hover_text_holds_a_whole_page(opened: Any, synthetic: Any):

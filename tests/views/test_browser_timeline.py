@@ -4,7 +4,6 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -89,27 +88,53 @@ def test_more_spans_than_can_be_looked_at_are_folded_and_said(opened: Any, trace
     expect(page.locator(".track-group .cap")).to_contain_text("cpu: 12,000 spans stand as")
 
 
+WIDTH = "Math.round(document.querySelector('.bar.marked').getBoundingClientRect().width)"
+LEFT = "Math.round(document.querySelector('.bar.marked').getBoundingClientRect().left)"
+
+
 def test_the_time_line_is_walked_through_with_the_keys(opened: Any, trace: Trace):
     assert trace.profile is not None
     first, second = trace.profile.events[:2]
     watched = opened(trace, link="pass=8&dock=timeline")
     page = watched.page
-    page.wait_for_selector(".timeline-plot canvas")
-    page.locator(INFERENCE).focus()
-    page.keyboard.press("ArrowRight")
-    page.wait_for_selector(f'.bar.marked[data-operation="{first.operation}"]')
-    page.keyboard.press("ArrowRight")
-    page.wait_for_selector(f'.bar.marked[data-operation="{second.operation}"]')
-    before = page.locator(".bar.marked").bounding_box()["width"]
-    page.keyboard.press("+")
-    watched.wait_until(
-        "least => document.querySelector('.bar.marked').getBoundingClientRect().width > least",
-        arg=1.5 * before,
-    )
-
-
-WIDTH = "Math.round(document.querySelector('.bar.marked').getBoundingClientRect().width)"
-LEFT = "Math.round(document.querySelector('.bar.marked').getBoundingClientRect().left)"
+    with watched.step("arrows lead to makers and readers of the selection"):
+        page.wait_for_selector('.timeline-plot[data-arrows="0"]')
+        page.locator(INFERENCE).focus()
+        page.keyboard.press("ArrowRight")  # the first has no maker
+        page.wait_for_selector(f'.bar.marked[data-operation="{first.operation}"]')
+        page.wait_for_selector('.timeline-plot[data-arrows="1"]')
+        page.keyboard.press("ArrowRight")
+        page.wait_for_selector(f'.bar.marked[data-operation="{second.operation}"]')
+        page.wait_for_selector('.timeline-plot[data-arrows="2"]')
+    with watched.step("+ makes bars longer"):
+        before = page.locator(".bar.marked").bounding_box()["width"]
+        page.keyboard.press("+")
+        watched.wait_until(
+            "least => document.querySelector('.bar.marked').getBoundingClientRect().width > least",
+            arg=1.5 * before,
+        )
+        page.keyboard.press("0")
+        watched.wait_until(f"before => Math.abs({WIDTH} - before) < 3", arg=before)
+    with watched.step("finding leads from span to span"):
+        field = page.get_by_label("find in the timeline")
+        field.fill("conv")
+        field.press("Enter")
+        expect(page.locator(".span-count")).to_contain_text("1 of")
+        marked = page.locator(".bar.marked").get_attribute("data-operation")
+        field.press("Enter")
+        expect(page.locator(".span-count")).to_contain_text("2 of")
+        page.locator(f'.bar.marked:not([data-operation="{marked}"])').wait_for()
+    with watched.step("passes are a track of their own"):
+        total = sum(p.seconds for p in trace.passes)
+        name, start, end = "", 0.0, 0.0
+        for record in trace.passes:
+            start, end = end, end + record.seconds / total
+            if end - start > 0.05:
+                name = record.name
+                break
+        page.mouse.click(*place_of(page, PASSES, (start + end) / 2))
+        watched.expect_pass(name)
+    assert watched.is_clean(), watched
 
 
 def test_perfettos_keys_are_the_panes_while_it_has_the_focus(opened: Any, trace: Trace):
@@ -139,102 +164,51 @@ def test_perfettos_keys_are_the_panes_while_it_has_the_focus(opened: Any, trace:
     expect(page.locator('.dock .tab[aria-selected="true"]').first).to_have_text("accuracy")
 
 
-def test_gaps_say_what_they_are(opened: Any, parted: Trace):
-    page = opened(parted, link="pass=8&dock=timeline").page
+def test_spans_gaps_and_areas_say_what_they_are_and_are_saved(
+    opened: Any, parted: Trace, tmp_path: Path
+):
+    watched = opened(parted, link="pass=8&dock=timeline")
+    page = watched.page
     page.wait_for_selector(".timeline-plot canvas")
     expect(page.locator(".lane-name")).to_have_text(["cpu", "host", "predicted", "passes"])
     tip = page.locator(".timeline .tip:not([hidden])")
-    page.mouse.move(*place_of(page, INFERENCE, 0.45))
-    expect(tip).to_contain_text("overhead")
-    expect(tip).to_contain_text("nothing runs")
-    page.mouse.move(*place_of(page, INFERENCE, 0.55))
-    expect(tip).to_contain_text("waiting")
-    expect(tip).to_contain_text("host runs")
-
-
-def test_a_bar_says_its_operation_and_the_predicted_time(opened: Any, parted: Trace):
-    page = opened(parted, link="pass=8&dock=timeline").page
-    page.wait_for_selector(".timeline-plot canvas")
-    page.mouse.move(*place_of(page, INFERENCE, 0.2))
-    tip = page.locator(".timeline .tip:not([hidden])")
-    expect(tip.locator("strong")).to_have_text("conv_1 conv 3x3")
-    expect(tip).to_contain_text("predicted 200 ns: measured is 2.0 times as long")
-    expect(tip).to_contain_text("from Conv_0")
-    expect(page.locator(".dock-aside .aside-note")).to_contain_text(
-        "700 ns predicted of 2 launches"
-    )
-
-
-def test_a_marked_area_is_added_up(opened: Any, parted: Trace):
-    page = opened(parted, link="pass=8&dock=timeline").page
-    page.wait_for_selector(".timeline-plot canvas")
-    drag(page, INFERENCE, 0.2, 1.01)
-    sums = page.locator(".area-sums")
-    expect(sums.locator(".area-total")).to_contain_text("3 spans, 700 ns of work")
-    expect(sums.locator(".area-track").first).to_contain_text("waits 100 ns, overhead 100 ns")
-    rows = [row.split("\t") for row in sums.locator("tbody tr").all_inner_texts()]
-    assert [row[0] for row in rows] == ["conv_3", "conv_1", "conv 3x3 + add"]
-    assert [row[1] for row in rows] == ["1", "1", "1"]
-    assert rows[0][3] == "57 %"
-    expect(page.locator(".area-mark")).to_have_count(1)
-    page.locator(INFERENCE).focus()
-    page.keyboard.press("Escape")
-    expect(page.locator(".area-mark")).to_have_count(0)
-    expect(sums).to_be_hidden()
-
-
-def test_finding_leads_from_span_to_span(opened: Any, trace: Trace):
-    page = opened(trace, link="pass=8&dock=timeline").page
-    field = page.get_by_label("find in the timeline")
-    field.fill("conv")
-    field.press("Enter")
-    expect(page.locator(".span-count")).to_contain_text("1 of")
-    first = page.locator(".bar.marked").get_attribute("data-operation")
-    field.press("Enter")
-    expect(page.locator(".span-count")).to_contain_text("2 of")
-    page.locator(f'.bar.marked:not([data-operation="{first}"])').wait_for()
-
-
-def test_arrows_lead_to_makers_and_readers_of_the_selection(opened: Any, trace: Trace):
-    page = opened(trace, link="pass=8&dock=timeline").page
-    page.wait_for_selector('.timeline-plot[data-arrows="0"]')
-    page.locator(INFERENCE).focus()
-    page.keyboard.press("ArrowRight")  # the first has no maker
-    page.wait_for_selector('.timeline-plot[data-arrows="1"]')
-    page.keyboard.press("ArrowRight")
-    page.wait_for_selector('.timeline-plot[data-arrows="2"]')
-
-
-def test_passes_are_a_track_of_their_own(opened: Any, trace: Trace):
-    watched = opened(trace, link="pass=8&dock=timeline")
-    page = watched.page
-    total = sum(p.seconds for p in trace.passes)
-    name, start, end = "", 0.0, 0.0
-    for record in trace.passes:
-        start, end = end, end + record.seconds / total
-        if end - start > 0.05:
-            name = record.name
-            break
-    page.mouse.click(*place_of(page, PASSES, (start + end) / 2))
-    watched.expect_pass(name)
-
-
-def test_what_is_saved_is_the_chrome_trace(opened: Any, parted: Trace, tmp_path: Path):
-    watched = opened(parted, link="pass=8&dock=timeline")
-    page = watched.page
-    with page.expect_download() as waiting:
-        page.get_by_role("button", name="save trace").click()
-    assert waiting.value.suggested_filename == f"{parted.model.name}.trace.json"
-    waiting.value.save_as(tmp_path / "made.json")
-    made = json.loads((tmp_path / "made.json").read_text(encoding="utf-8"))
-    assert made == json.loads(json.dumps(chrome_trace(parted)))
+    with watched.step("gaps say what they are"):
+        page.mouse.move(*place_of(page, INFERENCE, 0.45))
+        expect(tip).to_contain_text("overhead")
+        expect(tip).to_contain_text("nothing runs")
+        page.mouse.move(*place_of(page, INFERENCE, 0.55))
+        expect(tip).to_contain_text("waiting")
+        expect(tip).to_contain_text("host runs")
+    with watched.step("a bar says its operation and the predicted time"):
+        page.mouse.move(*place_of(page, INFERENCE, 0.2))
+        expect(tip.locator("strong")).to_have_text("conv_1 conv 3x3")
+        expect(tip).to_contain_text("predicted 200 ns: measured is 2.0 times as long")
+        expect(tip).to_contain_text("from Conv_0")
+        note = page.locator(".dock-aside .aside-note")
+        expect(note).to_contain_text("700 ns predicted of 2 launches")
+    with watched.step("a marked area is added up"):
+        drag(page, INFERENCE, 0.2, 1.01)
+        sums = page.locator(".area-sums")
+        expect(sums.locator(".area-total")).to_contain_text("3 spans, 700 ns of work")
+        track = sums.locator(".area-track").first
+        expect(track).to_contain_text("waits 100 ns, overhead 100 ns")
+        rows = [row.split("\t") for row in sums.locator("tbody tr").all_inner_texts()]
+        assert [row[0] for row in rows] == ["conv_3", "conv_1", "conv 3x3 + add"]
+        assert [row[1] for row in rows] == ["1", "1", "1"]
+        assert rows[0][3] == "57 %"
+        expect(page.locator(".area-mark")).to_have_count(1)
+        page.locator(INFERENCE).focus()
+        page.keyboard.press("Escape")
+        expect(page.locator(".area-mark")).to_have_count(0)
+        expect(sums).to_be_hidden()
+    with watched.step("what is saved is the Chrome trace"):
+        with page.expect_download() as waiting:
+            page.get_by_role("button", name="save trace").click()
+        assert waiting.value.suggested_filename == f"{parted.model.name}.trace.json"
+        waiting.value.save_as(tmp_path / "made.json")
+        made = json.loads((tmp_path / "made.json").read_text(encoding="utf-8"))
+        assert made == json.loads(json.dumps(chrome_trace(parted)))
     assert watched.is_clean(), watched
-
-
-def test_the_help_page_has_the_keys(opened: Any, generated: ModuleType, trace: Trace):
-    page = opened(trace, link="pass=8").page
-    page.keyboard.press("?")
-    expect(page.locator(".help-list")).to_contain_text("in the timeline")
 
 
 # -- the roofline and the memory map ---------------------------------------------------------------

@@ -69,64 +69,69 @@ def accuracy_of(trace: Trace) -> AccuracyReport:
     return trace.accuracy
 
 
-def test_a_cell_shows_histograms_and_the_worst_elements(opened: Any, faulty: Trace):
+def test_a_cell_shows_its_errors_and_is_followed(opened: Any, faulty: Trace):
     watched = opened(faulty, link="pass=2&dock=accuracy")
     page = watched.page
-    page.get_by_role("button", name="Relu_7_out").click()
-    page.wait_for_selector(".heat-side .histogram")
     side = page.locator(".heat-side")
-    expect(side).to_contain_text("1×4×4×4 float32")
-    expect(side).to_contain_text("55 of 64 equal")
-    expect(side.locator(".specials")).to_contain_text("1 NaN, reference none")
-    rows = side.locator(".worst-elements tbody tr")
-    expect(rows).to_have_count(8)
-    assert rows.nth(0).inner_text().split("\t") == [
-        "[0, 0, 0, 1]",
-        "-0.952380955",
-        "not a number",
-        "∞",
-    ]
-    assert rows.nth(1).inner_text().startswith("[0, 1, 2, 3]")
-    labels = [figure.get_attribute("aria-label") for figure in side.locator("svg").all()]
-    assert labels[0].endswith("the histograms differ")
-    assert labels[1].endswith("55 of 64 equal")
+    with watched.step("histograms and the worst elements"):
+        page.get_by_role("button", name="Relu_7_out").click()
+        page.wait_for_selector(".heat-side .histogram")
+        expect(side).to_contain_text("1×4×4×4 float32")
+        expect(side).to_contain_text("55 of 64 equal")
+        expect(side.locator(".specials")).to_contain_text("1 NaN, reference none")
+        rows = side.locator(".worst-elements tbody tr")
+        expect(rows).to_have_count(8)
+        assert rows.nth(0).inner_text().split("\t") == [
+            "[0, 0, 0, 1]",
+            "-0.952380955",
+            "not a number",
+            "∞",
+        ]
+        assert rows.nth(1).inner_text().startswith("[0, 1, 2, 3]")
+        labels = [figure.get_attribute("aria-label") for figure in side.locator("svg").all()]
+        assert labels[0].endswith("the histograms differ")
+        assert labels[1].endswith("55 of 64 equal")
+    with watched.step("a picked cell follows the passes and the mode"):
+        page.locator(".detail-pass", has_text="after plan-memory, accumulated").wait_for()
+        page.keyboard.press("k")
+        page.locator(".detail-pass", has_text="after schedule-loops").wait_for()
+        page.get_by_role("tab", name="isolated").first.click()
+        page.locator(".detail-pass", has_text="isolated").wait_for()
+        expect(page.locator(".detail-name")).to_have_text("Relu_7_out")
+        page.get_by_role("tab", name="accumulated").first.click()
+    with watched.step("the tab of tensors shows them too"):
+        page.locator('.pass-row[data-pass="8"]').click()
+        page.keyboard.press("6")
+        page.wait_for_selector(".inspector .histogram")
+        expect(page.locator(".inspector .histogram")).to_have_count(2)
+        expect(page.locator(".inspector .worst-elements tbody tr")).to_have_count(8)
     assert watched.is_clean(), watched
 
 
-def test_the_arrow_keys_lead_from_cell_to_cell(opened: Any, faulty: Trace):
-    page = opened(faulty, link="pass=2&dock=accuracy").page
-    page.wait_for_selector(".heat-plot canvas")
-    page.locator(".heat-frame").focus()
-    page.keyboard.press("ArrowDown")
-    page.locator(".detail-pass", has_text="after import").wait_for()
-    first = page.locator(".detail-name").inner_text()
-    page.keyboard.press("ArrowRight")
-    page.locator(".detail-name", has_not_text=first).wait_for()
-    page.keyboard.press("ArrowDown")
-    # After passes[1] all errors are those of the import: both are one row.
-    page.locator(".detail-pass", has_text=f"after {faulty.passes[2].name}").wait_for()
-    page.get_by_title("back to the worst tensors").click()
-    page.locator(".heat-side h3", has_text="worst tensors").wait_for()
-
-
-def test_a_picked_cell_follows_the_passes_and_the_mode(opened: Any, faulty: Trace):
-    page = opened(faulty, link="pass=2&dock=accuracy").page
-    page.get_by_role("button", name="Relu_7_out").click()
-    page.locator(".detail-pass", has_text="after plan-memory, accumulated").wait_for()
-    page.keyboard.press("k")
-    page.locator(".detail-pass", has_text="after schedule-loops").wait_for()
-    page.get_by_role("tab", name="isolated").first.click()
-    page.locator(".detail-pass", has_text="isolated").wait_for()
-    expect(page.locator(".detail-name")).to_have_text("Relu_7_out")
-
-
-def test_columns_are_sorted_by_their_worst_error(opened: Any, faulty: Trace):
-    page = opened(faulty, link="pass=8&dock=accuracy").page
-    page.get_by_role("button", name="worst first").click()
-    box = page.locator(".heat-plot").bounding_box()
-    page.mouse.click(box["x"] + 6, box["y"] + 14 * 5 + 7)
-    page.locator(".detail-name", has_text="Relu_7_out").wait_for()
-    expect(page.get_by_role("button", name="worst first")).to_have_attribute("aria-pressed", "true")
+def test_the_map_is_walked_with_the_keys_and_sorted(opened: Any, faulty: Trace):
+    page = (watched := opened(faulty, link="pass=2&dock=accuracy")).page
+    with watched.step("the arrow keys lead from cell to cell"):
+        page.wait_for_selector(".heat-plot canvas")
+        page.locator(".heat-frame").focus()
+        page.keyboard.press("ArrowDown")
+        page.locator(".detail-pass", has_text="after import").wait_for()
+        first = page.locator(".detail-name").inner_text()
+        page.keyboard.press("ArrowRight")
+        page.locator(".detail-name", has_not_text=first).wait_for()
+        page.keyboard.press("ArrowDown")
+        # After passes[1] all errors are those of the import: both are one row.
+        page.locator(".detail-pass", has_text=f"after {faulty.passes[2].name}").wait_for()
+        page.get_by_title("back to the worst tensors").click()
+        page.locator(".heat-side h3", has_text="worst tensors").wait_for()
+    with watched.step("columns are sorted by their worst error"):
+        page.locator('.pass-row[data-pass="8"]').click()
+        worst = page.get_by_role("button", name="worst first")
+        worst.click()
+        box = page.locator(".heat-plot").bounding_box()
+        page.mouse.click(box["x"] + 6, box["y"] + 14 * 5 + 7)
+        page.locator(".detail-name", has_text="Relu_7_out").wait_for()
+        expect(worst).to_have_attribute("aria-pressed", "true")
+    assert watched.is_clean(), watched
 
 
 def test_a_near_tie_is_told_from_an_error(opened: Any, trace: Trace):
@@ -162,14 +167,7 @@ def test_the_pane_says_what_the_verdict_rests_on(opened: Any, trace: Trace):
     assert watched.is_clean(), watched
 
 
-def test_the_tab_of_tensors_shows_them_too(opened: Any, faulty: Trace):
-    page = opened(faulty, link="pass=8&dock=memory&tab=tensors&selection=relu_2").page
-    page.wait_for_selector(".inspector .histogram")
-    expect(page.locator(".inspector .histogram")).to_have_count(2)
-    expect(page.locator(".inspector .worst-elements tbody tr")).to_have_count(8)
-
-
-def test_what_a_bisection_found_stands_in_the_page(opened: Any, faulty: Trace):
+def test_what_a_bisection_found_and_what_was_left_out_are_said(opened: Any, faulty: Trace):
     fault = Fault(
         pass_name="fuse-add",
         rule="add-into-conv",
@@ -178,20 +176,15 @@ def test_what_a_bisection_found_stands_in_the_page(opened: Any, faulty: Trace):
         max_relative=0.5,
         address="fuse-add/x/y",
     )
-    report = replace(accuracy_of(faulty), fault=fault)
-    page = opened(replace(faulty, accuracy=report), link="pass=2&dock=accuracy").page
-    page.locator(".fault", has_text="guilty: add-into-conv at fused_1").wait_for()
-    expect(page.get_by_role("button", name="bisect")).to_have_count(0)
-    expect(page.get_by_role("button", name="fork without it")).to_have_count(0)
-
-
-def test_details_that_were_left_out_are_said(opened: Any, faulty: Trace):
     report = accuracy_of(faulty)
     bare = tuple(
         replace(p, tensors=tuple(replace(t, detail=None) for t in p.tensors)) for p in report.passes
     )
-    report = replace(report, passes=bare, details_left_out=12)
+    report = replace(report, fault=fault, passes=bare, details_left_out=12)
     page = opened(replace(faulty, accuracy=report), link="pass=2&dock=accuracy").page
+    page.locator(".fault", has_text="guilty: add-into-conv at fused_1").wait_for()
+    expect(page.get_by_role("button", name="bisect")).to_have_count(0)
+    expect(page.get_by_role("button", name="fork without it")).to_have_count(0)
     page.get_by_role("button", name="Relu_7_out").click()
     page.locator(".heat-side", has_text="12 with smaller errors are left out").wait_for()
     expect(page.locator(".heat-side")).to_contain_text("[0, 2, 3, 5]")
@@ -220,69 +213,58 @@ def overlapping(trace: Trace, name: str, offset: int) -> list[str]:
     ]
 
 
-def test_a_dragged_buffer_shows_what_it_overlaps_and_that_a_page_cannot_plan(
-    opened: Any, trace: Trace
-):
-    watched = opened(trace, link="pass=8&dock=memory&selection=conv_1")
-    page = watched.page
-    x, y = center(page, '.buffer.marked[data-buffer="conv_1"]')
-    page.mouse.move(x, y)
-    page.mouse.down()
-    page.mouse.move(x, y - 12, steps=3)
-    page.wait_for_selector(".ghost")
-    offset = int(page.locator(".ghost").get_attribute("data-offset"))
-    assert offset % 64 == 0
-    names = overlapping(trace, "conv_1", offset)
-    assert "fused_1" in names
-    expect(page.locator(".overlap")).to_have_count(len(names))
-    words = f"overlaps {', '.join(names)}, to be placed anew"
-    assert page.locator(".ghost-label").inner_text().endswith(words)
-    page.mouse.up()
-    page.locator(".drop-note", has_text="This page has no compiler").wait_for()
-    expect(page.locator(".drop-note")).to_contain_text("PinnedPlanner")
-    expect(page.locator(".ghost")).to_have_count(0)
-    assert watched.is_clean(), watched
-
-
-def test_a_buffer_is_moved_with_the_keys(opened: Any, trace: Trace):
-    page = opened(trace, link="pass=8&dock=memory&selection=conv_1").page
-    page.wait_for_selector(".buffer.marked")
-    page.locator(".memory-plot").focus()
-    page.keyboard.press("ArrowUp")
-    page.keyboard.press("Shift+ArrowUp")
-    page.wait_for_selector('.ghost[data-offset="1088"]')
-    page.keyboard.press("ArrowDown")
-    page.wait_for_selector('.ghost[data-offset="1024"]')
-    page.keyboard.press("Escape")
-    page.wait_for_selector(".ghost", state="detached")
-    expect(page.locator(".subject h2")).to_have_text("conv_1")
-    page.keyboard.press("ArrowRight")
-    page.locator('.buffer.marked:not([data-buffer="conv_1"])').wait_for()
-
-
-def test_a_refused_place_is_drawn_while_it_is_pointed_at(opened: Any, trace: Trace):
+def test_a_buffer_is_moved_and_a_page_says_that_it_cannot_plan(opened: Any, trace: Trace):
     assert trace.memory is not None
     refusals = (RefusedPlacement("fused_1", 0, "conv_1", 4096),)
-    plan = replace(trace.memory, refusals=refusals)
-    page = opened(replace(trace, memory=plan), link="pass=8&dock=memory&selection=fused_1").page
-    row = page.locator(".refusals button")
-    assert row.inner_text().split() == ["byte", "0", "conv_1", "4", "KiB"]
-    row.hover()
-    page.wait_for_selector('.ghost.refused[data-offset="0"]')
-    expect(page.locator(".ghost-label")).to_contain_text("4 KiB of it are conv_1")
-    page.mouse.move(5, 5)
-    page.wait_for_selector(".ghost", state="detached")
-
-
-def test_the_chosen_strategy_is_marked(opened: Any, trace: Trace):
-    page = opened(trace, link="pass=8&dock=memory").page
-    rows = page.locator(".dock table[aria-label='strategies'] tbody tr")
-    rows.first.wait_for()
-    names = [row.locator("td").all_inner_texts() for row in rows.all()]
-    assert [[text.strip() for text in cells] for cells in names] == [
-        ["✓", "by size", "32 KiB"],
-        ["", "by time", "36 KiB"],
-    ]
+    refused = replace(trace, memory=replace(trace.memory, refusals=refusals))
+    watched = opened(refused, link="pass=8&dock=memory&selection=conv_1")
+    page = watched.page
+    with watched.step("the chosen strategy is marked"):
+        rows = page.locator(".dock table[aria-label='strategies'] tbody tr")
+        rows.first.wait_for()
+        names = [row.locator("td").all_inner_texts() for row in rows.all()]
+        assert [[text.strip() for text in cells] for cells in names] == [
+            ["✓", "by size", "32 KiB"],
+            ["", "by time", "36 KiB"],
+        ]
+    with watched.step("a dragged buffer shows what it overlaps"):
+        x, y = center(page, '.buffer.marked[data-buffer="conv_1"]')
+        page.mouse.move(x, y)
+        page.mouse.down()
+        page.mouse.move(x, y - 12, steps=3)
+        page.wait_for_selector(".ghost")
+        offset = int(page.locator(".ghost").get_attribute("data-offset"))
+        assert offset % 64 == 0
+        names = overlapping(trace, "conv_1", offset)
+        assert "fused_1" in names
+        expect(page.locator(".overlap")).to_have_count(len(names))
+        words = f"overlaps {', '.join(names)}, to be placed anew"
+        assert page.locator(".ghost-label").inner_text().endswith(words)
+        page.mouse.up()
+        page.locator(".drop-note", has_text="This page has no compiler").wait_for()
+        expect(page.locator(".drop-note")).to_contain_text("PinnedPlanner")
+        expect(page.locator(".ghost")).to_have_count(0)
+    with watched.step("a buffer is moved with the keys"):
+        page.locator(".memory-plot").focus()
+        page.keyboard.press("ArrowUp")
+        page.keyboard.press("Shift+ArrowUp")
+        page.wait_for_selector('.ghost[data-offset="1088"]')
+        page.keyboard.press("ArrowDown")
+        page.wait_for_selector('.ghost[data-offset="1024"]')
+        page.keyboard.press("Escape")
+        page.wait_for_selector(".ghost", state="detached")
+        expect(page.locator(".subject h2")).to_have_text("conv_1")
+        page.keyboard.press("ArrowRight")
+        page.locator('.buffer.marked:not([data-buffer="conv_1"])').wait_for()
+    with watched.step("a refused place is drawn while it is pointed at"):
+        row = page.locator(".refusals button")
+        assert row.inner_text().split() == ["byte", "0", "conv_1", "4", "KiB"]
+        row.hover()
+        page.wait_for_selector('.ghost.refused[data-offset="0"]')
+        expect(page.locator(".ghost-label")).to_contain_text("4 KiB of it are conv_1")
+        page.mouse.move(5, 5)
+        page.wait_for_selector(".ghost", state="detached")
+    assert watched.is_clean(), watched
 
 
 # -- where the program came from ------------------------------------------------------------------

@@ -48,34 +48,60 @@ def test_a_cell_of_the_heat_map_tells_its_worst_element(
     assert watched.is_clean(), watched
 
 
-def test_the_metric_and_the_mode_of_the_heat_map_are_chosen(opened: Any, trace: Trace):
-    watched = opened(trace, link="pass=8&dock=accuracy")
+def test_errors_times_memory_and_the_roof_are_shown(opened: Any, trace: Trace):
+    assert trace.profile is not None
+    caches = (CachePeak("l1", 1, 400.0), CachePeak("l2", 1 << 40, 1.0))
+    measured = replace(trace, profile=replace(trace.profile, caches=caches))
+    watched = opened(measured, link="pass=8&dock=memory")
     page = watched.page
-    page.get_by_role("tab", name="SQNR").click()
-    page.locator(".heat-side h3", has_text="SQNR").wait_for()
-    assert watched.names(".heat-side .worst .mono")[0].endswith(" dB")
-    page.get_by_role("tab", name="isolated").click()
-    page.locator('[aria-selected="true"]', has_text="isolated").wait_for()
-    page.get_by_role("tab", name="cosine").click()
-    page.locator(".heat-side h3", has_text="cosine").wait_for()
-    expect(page).to_have_url(re.compile(re.escape("mode=isolated&metric=cosine")))
-    assert set(watched.names(".heat-side .worst .mono")) == {"0"}
-
-
-def test_times_are_added_up_by_kernel_and_by_source_node(opened: Any, trace: Trace):
-    watched = opened(trace, link="pass=8&dock=timeline&bars=source")
-    page = watched.page
-    rows = page.locator(".dock table tbody tr")
-    rows.first.wait_for()
-    shares = [float(s.split()[0]) for s in watched.names(".dock td:nth-child(3)")]
-    assert 98 < sum(shares) < 102
-    expect(rows.first).to_contain_text("Conv_0, BatchNormalization_1")
-    rows.first.click()
-    page.wait_for_selector(".dock tr.marked")
-    expect(page.locator(".subject h2")).to_have_text("conv_1")
-    page.get_by_role("tab", name="by kernel").click()
-    expect(rows.first).to_contain_text("conv_1")
-    expect(rows).to_have_count(7)
+    subject = page.locator(".subject h2")
+    with watched.step("memory lists what lives in the fullest step"):
+        page.wait_for_selector(".at-peak .worst")
+        # Layers have the names that the file gives their nodes.
+        watched.expect_names(".at-peak .worst-name", ["Conv_0", "Conv_4"])
+        worst = page.locator(".at-peak .worst").first
+        expect(worst).to_have_attribute("title", re.compile("^conv_1, "))
+        page.mouse.click(*at(page, ".memory-plot", 0.2, 120))
+        page.wait_for_selector('.buffer.marked[data-buffer="conv_1"]')
+        expect(page.locator(".pin")).to_have_count(0)
+    with watched.step("the metric and the mode of the heat map are chosen"):
+        page.keyboard.press("a")
+        page.get_by_role("tab", name="SQNR").click()
+        page.locator(".heat-side h3", has_text="SQNR").wait_for()
+        assert watched.names(".heat-side .worst .mono")[0].endswith(" dB")
+        page.get_by_role("tab", name="isolated").click()
+        page.locator('[aria-selected="true"]', has_text="isolated").wait_for()
+        page.get_by_role("tab", name="cosine").click()
+        page.locator(".heat-side h3", has_text="cosine").wait_for()
+        expect(page).to_have_url(re.compile(re.escape("mode=isolated&metric=cosine")))
+        assert set(watched.names(".heat-side .worst .mono")) == {"0"}
+    with watched.step("times are added up by kernel and by source node"):
+        page.keyboard.press("t")
+        page.get_by_role("tab", name="by source").click()
+        rows = page.locator(".dock table tbody tr")
+        expect(rows.first).to_contain_text("Conv_0, BatchNormalization_1")
+        shares = [float(s.split()[0]) for s in watched.names(".dock td:nth-child(3)")]
+        assert 98 < sum(shares) < 102
+        rows.first.click()
+        page.wait_for_selector(".dock tr.marked")
+        expect(subject).to_have_text("conv_1")
+        page.get_by_role("tab", name="by kernel").click()
+        expect(rows.first).to_contain_text("conv_1")
+        expect(rows).to_have_count(7)
+    with watched.step("kernels stand under the roofs of all caches, and of what holds their data"):
+        page.locator('.dock .tab[data-tab="roofline"]').click()
+        chart = page.locator(".dock .chart")
+        expect(chart.locator("circle")).to_have_count(7)
+        lines = "multiply-adds 92 GFLOP/s", "L1 400 GB/s", "L2 1 GB/s", "memory 21 GB/s"
+        for label in lines:
+            expect(chart.locator("text", has_text=label)).to_have_count(1)
+        about = chart.locator("[data-operation='conv_3'] title")
+        expect(about).to_contain_text("% of its roof, bound by L2 cache")
+        chart.locator("[data-operation='conv_3']").click()
+        page.wait_for_selector(".dock .chart .marked[data-operation='conv_3']")
+        expect(page.locator(".dock tr.marked")).to_contain_text("conv_3")
+        expect(subject).to_have_text("conv_3")
+    assert watched.is_clean(), watched
 
 
 def test_the_time_line_zooms_and_selects(opened: Any, generated: ModuleType):
@@ -97,31 +123,6 @@ def test_the_time_line_zooms_and_selects(opened: Any, generated: ModuleType):
     assert watched.is_clean(), watched
 
 
-def test_kernels_stand_under_the_measured_roof(opened: Any, trace: Trace):
-    watched = opened(trace, link="pass=8&dock=roofline")
-    page = watched.page
-    expect(page.locator(".dock .chart circle")).to_have_count(7)
-    for label in "multiply-adds 92 GFLOP/s", "memory 21 GB/s":
-        expect(page.locator(".dock .chart text", has_text=label)).to_have_count(1)
-    page.locator(".dock .chart [data-operation='conv_3']").click()
-    page.wait_for_selector(".dock .chart .marked[data-operation='conv_3']")
-    expect(page.locator(".dock tr.marked")).to_contain_text("conv_3")
-    expect(page.locator(".subject h2")).to_have_text("conv_3")
-
-
-def test_every_cache_has_a_line_and_a_kernel_that_of_what_holds_its_data(opened: Any, trace: Trace):
-    assert trace.profile is not None
-    caches = (CachePeak("l1", 1, 400.0), CachePeak("l2", 1 << 40, 1.0))
-    profile = replace(trace.profile, caches=caches)
-    watched = opened(replace(trace, profile=profile), link="pass=8&dock=roofline")
-    page = watched.page
-    expect(page.locator(".dock .chart circle")).to_have_count(7)
-    for label in "L1 400 GB/s", "L2 1 GB/s", "memory 21 GB/s":
-        expect(page.locator(".dock .chart text", has_text=label)).to_have_count(1)
-    about = page.locator(".dock .chart [data-operation='conv_3'] title")
-    expect(about).to_contain_text("% of its roof, bound by L2 cache")
-
-
 def test_without_measured_peaks_the_roofline_says_so(opened: Any, trace: Trace):
     assert trace.profile is not None
     profile = replace(trace.profile, peak_gflops=0.0, peak_gbytes_per_second=0.0)
@@ -130,21 +131,6 @@ def test_without_measured_peaks_the_roofline_says_so(opened: Any, trace: Trace):
     expect(page.locator(".dock .chart circle")).to_have_count(7)
     expect(page.locator(".dock .chart text", has_text="/s")).to_have_text(["GFLOP/s ↑"])
     expect(page.locator(".dock")).to_contain_text("peaks of this device were not measured")
-
-
-def test_memory_lists_what_lives_in_the_fullest_step(opened: Any, trace: Trace):
-    watched = opened(trace, link="pass=8&dock=memory")
-    page = watched.page
-    page.wait_for_selector(".at-peak .worst")
-    # Layers have the names that the file gives their nodes.
-    watched.expect_names(".at-peak .worst-name", ["Conv_0", "Conv_4"])
-    expect(page.locator(".at-peak .worst").first).to_have_attribute(
-        "title", re.compile("^conv_1, ")
-    )
-    page.mouse.click(*at(page, ".memory-plot", 0.2, 120))
-    page.wait_for_selector('.buffer.marked[data-buffer="conv_1"]')
-    expect(page.locator(".pin")).to_have_count(0)
-    assert watched.is_clean(), watched
 
 
 def with_assembly(trace: Trace) -> Trace:
@@ -171,15 +157,10 @@ def test_an_instruction_leads_to_its_lines_of_source(opened: Any, trace: Trace):
     assert [line.strip() for line in watched.names(".beside .line.hovered")] == [
         "sum += in[c * 324 + y * 18 + k] * load8(w + (o * 27 + c * 9 + k) * 8);"
     ]
-
-
-def test_why_there_is_no_assembly_is_said(opened: Any, trace: Trace):
-    watched = opened(with_assembly(trace), link="pass=8&selection=conv_3&tab=assembly")
-    watched.page.wait_for_selector(".tab-body .empty")
-    assert (
-        "the driver keeps its instructions to itself"
-        in watched.page.locator(".tab-body .empty").inner_text()
-    )
+    with watched.step("why there is no assembly is said"):
+        page.locator('.node[data-id="conv_3"]').click()
+        said = page.locator(".tab-body:not(.beside) .empty")
+        expect(said).to_contain_text("the driver keeps its instructions to itself")
 
 
 @pytest.mark.sampled(2)

@@ -51,51 +51,44 @@ def python_trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
     return ex.compile(path).trace(with_assembly=True)
 
 
-def test_nodes_stand_under_the_lines_that_made_them(opened: Any, python_trace: Trace):
-    watched = opened(python_trace, link="pass=1&tab=model")
-    watched.page.wait_for_selector(".python-line")
-    assert watched.names(f"{UPPER} .line") == [
-        "nets/net.py",
-        "y = torch.relu(self.first(x))",
-        "    linear = aten.linear(x, first.weight)    # first (Linear)",
-        "    relu = aten.relu(linear)",
-        "x = self.block(x)",
-        "return x.exp() + 1",
-        "    exp = aten.exp(relu)",
-        "    add = aten.add.Tensor(exp, other=1)",
-    ]
-    numbers = watched.page.locator(".python-line").evaluate_all(
-        "lines => lines.map((line) => line.dataset.number)"
-    )
-    assert numbers == ["7", "20", "21"]
-    assert watched.is_clean(), watched
-
-
-def test_a_line_marks_what_was_made_of_it_and_of_what_it_calls(opened: Any, python_trace: Trace):
+def test_lines_and_what_was_made_of_them_are_linked_both_ways(opened: Any, python_trace: Trace):
     watched = opened(python_trace, link="pass=1&tab=model&panes=graph_levels-model-ir")
     page = watched.page
-    page.wait_for_selector(f"{LOWER} .line")
-    page.locator(".python-line", has_text="self.block(x)").hover()
-    for name in ("linear", "relu"):
-        page.wait_for_selector(f'.node.hovered[data-id="{name}1"]')
-    expect(page.locator(".node.hovered")).to_have_count(2)
-    ir = watched.names(f"{LOWER} .line.hovered")
-    assert any("top.matmul" in line for line in ir) and not any('"exp"' in line for line in ir)
-
-
-def test_the_ir_and_the_kernel_lead_back_to_their_line(opened: Any, python_trace: Trace):
-    watched = opened(python_trace, link="pass=1&tab=model&panes=graph_levels-model-ir")
-    page = watched.page
-    page.locator(f"{LOWER} .line", has_text="%exp1 = ").hover()
-    page.wait_for_selector(".python-line.hovered")
-    assert watched.names(".python-line.hovered") == ["return x.exp() + 1"]
-    page.locator(".python-line", has_text="x.exp()").click()
-    expect(page.locator(".python-of")).to_have_text("net.py:21return x.exp() + 1")
-    page.get_by_role("tab", name="C", exact=True).click()
-    page.locator(f"{LOWER} .line", has_text="expf").first.wait_for()
-    page.locator(".python-of").click()
-    page.wait_for_selector(".python-line.marked")
-    assert watched.names(".python-line.marked") == ["return x.exp() + 1"]
+    with watched.step("nodes stand under the lines that made them"):
+        page.wait_for_selector(".python-line")
+        page.wait_for_selector(f"{LOWER} .line")
+        assert watched.names(f"{UPPER} .line") == [
+            "nets/net.py",
+            "y = torch.relu(self.first(x))",
+            "    linear = aten.linear(x, first.weight)    # first (Linear)",
+            "    relu = aten.relu(linear)",
+            "x = self.block(x)",
+            "return x.exp() + 1",
+            "    exp = aten.exp(relu)",
+            "    add = aten.add.Tensor(exp, other=1)",
+        ]
+        numbers = page.locator(".python-line").evaluate_all(
+            "lines => lines.map((line) => line.dataset.number)"
+        )
+        assert numbers == ["7", "20", "21"]
+    with watched.step("a line marks what was made of it and of what it calls"):
+        page.locator(".python-line", has_text="self.block(x)").hover()
+        for name in ("linear", "relu"):
+            page.wait_for_selector(f'.node.hovered[data-id="{name}1"]')
+        expect(page.locator(".node.hovered")).to_have_count(2)
+        ir = watched.names(f"{LOWER} .line.hovered")
+        assert any("top.matmul" in line for line in ir)
+        assert not any('"exp"' in line for line in ir)
+    with watched.step("the IR and the kernel lead back to their line"):
+        page.locator(f"{LOWER} .line", has_text="%exp1 = ").hover()
+        watched.expect_names(".python-line.hovered", ["return x.exp() + 1"])
+        page.locator(".python-line", has_text="x.exp()").click()
+        expect(page.locator(".python-of")).to_have_text("net.py:21return x.exp() + 1")
+        page.get_by_role("tab", name="C", exact=True).click()
+        page.locator(f"{LOWER} .line", has_text="expf").first.wait_for()
+        page.locator(".python-of").click()
+        page.wait_for_selector(".python-line.marked")
+        assert watched.names(".python-line.marked") == ["return x.exp() + 1"]
     assert watched.is_clean(), watched
 
 
@@ -141,13 +134,10 @@ def test_a_click_on_a_line_of_the_kernel_marks_the_lines_that_made_it(
         ".python-line.marked", ["y = torch.relu(self.first(x))", "x = self.block(x)"]
     )
     assert source.locator(".line.marked").count() < source.locator(".line").count()
-    assert watched.is_clean(), watched
-
-
-def test_what_a_kernel_is_made_from_leads_to_the_line(opened: Any, python_trace: Trace):
-    watched = opened(python_trace, link="pass=1&selection=exp1&tab=c")
-    page = watched.page
-    page.locator(".made-from .line-link").click()
-    watched.expect_names(".python-line.marked", ["return x.exp() + 1"])
-    page.locator(f"{LOWER} .line", has_text="expf(").first.wait_for()
+    with watched.step("what a kernel is made from leads to the line"):
+        page.keyboard.press("Escape")
+        page.locator(".node[data-id=exp1]").click()
+        page.locator(".made-from .line-link", has_text="net.py:21").first.click()
+        watched.expect_names(".python-line.marked", ["return x.exp() + 1"])
+        page.locator(f"{LOWER} .line", has_text="expf(").first.wait_for()
     assert watched.is_clean(), watched

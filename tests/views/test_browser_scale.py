@@ -30,53 +30,120 @@ def shown_blocks(watched: Any) -> list[str]:
     return watched.texts(".node.block .label")
 
 
-def test_a_large_program_opens_with_closed_blocks(opened: Any, large: Trace):
-    watched = opened(large, start=0)
-    assert shown_blocks(watched)[:3] == ["stage0", "stage1", "stage2"]
-    assert watched.texts(".node.block .shape")[0] == "24 × block"
-    note = watched.page.locator(".graph-cap").inner_text()
-    assert note.startswith("4,998 operations in 30 closed blocks")
-    assert watched.page.locator(".node").count() < 40
-    assert watched.is_clean(), watched
-
-
-def test_a_block_opens_in_its_place_and_closes_again(opened: Any, large: Trace):
+def test_a_large_program_is_walked_through_its_blocks(opened: Any, large: Trace):
     watched = opened(large, start=0)
     page = watched.page
     first = page.locator('.node[data-id="#1"]')
-    before = first.bounding_box()
-    page.locator('[data-open="#1"]').click()
-    page.wait_for_selector('.block-box[data-box="1"]')
-    assert shown_blocks(watched)[:2] == ["block0", "block1"]
-    box = page.locator('.block-box[data-box="1"]').bounding_box()
-    assert abs(box["y"] - before["y"]) < 4
-    assert abs(box["x"] + box["width"] / 2 - before["x"] - before["width"] / 2) < 6
-    expect(page).to_have_url(re.compile(re.escape("open=1")))
-    page.locator('[data-close="#1"]').click()
-    page.wait_for_selector(".block-box", state="detached")
-    after = first.bounding_box()
-    assert abs(after["y"] - before["y"]) < 2
+    with watched.step("it opens with closed blocks"):
+        assert shown_blocks(watched)[:3] == ["stage0", "stage1", "stage2"]
+        assert watched.texts(".node.block .shape")[0] == "24 × block"
+        note = page.locator(".graph-cap").inner_text()
+        assert note.startswith("4,998 operations in 30 closed blocks")
+        assert page.locator(".node").count() < 40
+    with watched.step("a block opens in its place and closes again"):
+        before = first.bounding_box()
+        page.locator('[data-open="#1"]').click()
+        page.wait_for_selector('.block-box[data-box="1"]')
+        assert shown_blocks(watched)[:2] == ["block0", "block1"]
+        box = page.locator('.block-box[data-box="1"]').bounding_box()
+        assert abs(box["y"] - before["y"]) < 4
+        assert abs(box["x"] + box["width"] / 2 - before["x"] - before["width"] / 2) < 6
+        expect(page).to_have_url(re.compile(re.escape("open=1")))
+        page.locator('[data-close="#1"]').click()
+        page.wait_for_selector(".block-box", state="detached")
+        after = first.bounding_box()
+        assert abs(after["y"] - before["y"]) < 2
+    with watched.step("a block is selected and lists what is inside"):
+        page.locator('.node[data-id="#1"] .label').click()
+        page.wait_for_selector('.node.selected[data-id="#1"]')
+        expect(page.locator(".subject h2")).to_have_text("stage0")
+        expect(page.locator(".subject")).to_contain_text("168 operations after this pass")
+        page.keyboard.press("e")
+        page.wait_for_selector('.block-box[data-box="1"]')
+        page.keyboard.press("e")
+        page.wait_for_selector(".block-box", state="detached")
+    with watched.step("search finds by kind, shape and source and opens the blocks"):
+        page.keyboard.press("/")
+        page.keyboard.type("conv 64x56")
+        page.wait_for_selector(".hit")
+        cap = page.locator(".hits .cap")
+        expect(cap).to_have_text("14 of 1,428 shown: type more to narrow them down")
+        page.get_by_role("combobox", name="search").fill("norm stage2/block3/")
+        page.locator(".hit", has_text="norm_b_51").wait_for()
+        # Those that took a norm over come from it too, behind those that are named so.
+        named = ["norm_a_51", "norm_b_51", "conv_a_51", "conv_b_51"]
+        watched.expect_names(".hit .mono", named)
+        page.keyboard.press("Enter")
+        page.wait_for_selector('.node.selected[data-id="norm_a_51"]')
+        expect(page.locator(".block-box")).to_have_count(2)
+    with watched.step("of a long text only what is in sight is made"):
+        page.keyboard.press("/")
+        page.get_by_role("combobox", name="search").fill("conv_a_700")
+        page.locator(".hit", has_text="conv_a_700").first.wait_for()
+        page.keyboard.press("Enter")
+        page.wait_for_selector('.node.selected[data-id="conv_a_700"]')
+        page.keyboard.press("2")
+        page.wait_for_selector(".inspector .line.marked")
+        assert page.locator(".code-bar").inner_text().startswith("5,001 lines")
+        assert page.locator(".inspector .line").count() < 1000
+        marked = page.locator(".inspector .line.marked").inner_text()
+        assert marked.startswith("%conv_a_700 = top.conv(%relu_b_699)")
     assert watched.is_clean(), watched
 
 
-def test_nothing_in_an_open_block_overlaps(opened: Any, staged: Trace):
-    watched = opened(staged, link="pass=2&open=1.2.3")
-    for _ in range(3):
-        watched.page.get_by_title("zoom out").click()
-    watched.page.wait_for_timeout(100)
-    overlaps = watched.page.evaluate(
-        """() => {
-          const boxes = [...document.querySelectorAll('.node:not(.ghost) .card:not(.back)')]
-            .map(e => e.getBoundingClientRect());
-          let count = 0;
-          boxes.forEach((a, i) => boxes.slice(i + 1).forEach(b => {
-            if (a.x < b.right - 1 && b.x < a.right - 1 && a.y < b.bottom - 1 && b.y < a.bottom - 1)
-              count += 1;
-          }));
-          return [boxes.length > 12, count];
-        }"""
-    )
-    assert overlaps == [True, 0]
+def test_differences_of_a_large_program_are_counted_and_told_once(opened: Any, large: Trace):
+    watched = opened(large, start=2)
+    page = watched.page
+    with watched.step("a difference inside of a closed block is counted"):
+        assert watched.texts(".node.block .shape")[0] == "120 ops, −48"
+        blocks = page.locator(".node.block")
+        assert page.locator(".node.block.changed").count() == blocks.count()
+        page.locator('.node[data-id="#1"]').hover()
+        tip = page.locator(".graph .tip").inner_text()
+        assert "48 operations: gone after the pass" in tip
+    with watched.step("the same change in many blocks is told once"):
+        page.locator('.pass-row[data-pass="3"]').click()
+        told = page.locator(".same-changes")
+        expect(told.locator("summary")).to_have_text("1,428 rewrites, 2 kinds")
+        told.locator("summary").click()
+        first = told.locator("li").first
+        expect(first).to_contain_text("29 × stage")
+        expect(first).to_contain_text("48 absorb")
+        first.get_by_role("button").click()
+        page.wait_for_selector(".graph .block-box")
+        page.wait_for_selector(".graph .node.selected")
+        # The first of them, and what is around it; all others are closed.
+        assert page.locator(".graph .block-box").count() == 2
+        assert page.locator(".graph .node.fused").count() == 2  # both of the block's convolutions
+    assert watched.is_clean(), watched
+
+
+def test_an_open_block_and_what_holds_a_selection(opened: Any, staged: Trace):
+    watched = opened(staged, link="pass=2&open=1.2.3&selection=conv_a_1")
+    page = watched.page
+    with watched.step("nothing in an open block overlaps"):
+        for _ in range(3):
+            page.get_by_title("zoom out").click()
+        page.wait_for_timeout(100)
+        overlaps = page.evaluate(
+            """() => {
+              const boxes = [...document.querySelectorAll('.node:not(.ghost) .card:not(.back)')]
+                .map(e => e.getBoundingClientRect());
+              let count = 0;
+              boxes.forEach((a, i) => boxes.slice(i + 1).forEach(b => {
+                if (a.x < b.right - 1 && b.x < a.right - 1 &&
+                    a.y < b.bottom - 1 && b.y < a.bottom - 1)
+                  count += 1;
+              }));
+              return [boxes.length > 12, count];
+            }"""
+        )
+        assert overlaps == [True, 0]
+    with watched.step("a selection marks the closed block that holds it"):
+        page.wait_for_selector('.node.selected[data-id="conv_a_1"]')
+        page.get_by_role("button", name="close all").click()
+        page.wait_for_selector('.node.selected[data-id="#1"]')
+    assert watched.is_clean(), watched
 
 
 def test_a_repeated_block_is_opened_once_for_all(opened: Any, generated: ModuleType):
@@ -97,68 +164,6 @@ def test_a_repeated_block_is_opened_once_for_all(opened: Any, generated: ModuleT
     assert watched.is_clean(), watched
 
 
-def test_a_difference_inside_of_a_closed_block_is_counted(opened: Any, large: Trace):
-    watched = opened(large, start=2)
-    assert watched.texts(".node.block .shape")[0] == "120 ops, −48"
-    assert (
-        watched.page.locator(".node.block.changed").count()
-        == watched.page.locator(".node.block").count()
-    )
-    watched.page.locator('.node[data-id="#1"]').hover()
-    tip = watched.page.locator(".graph .tip").inner_text()
-    assert "48 operations: gone after the pass" in tip
-
-
-def test_search_finds_by_kind_shape_and_source_and_opens_the_blocks(opened: Any, large: Trace):
-    watched = opened(large, start=0)
-    page = watched.page
-    page.keyboard.press("/")
-    page.keyboard.type("conv 64x56")
-    page.wait_for_selector(".hit")
-    expect(page.locator(".hits .cap")).to_have_text(
-        "14 of 1,428 shown: type more to narrow them down"
-    )
-    page.get_by_role("combobox", name="search").fill("norm stage2/block3/")
-    page.locator(".hit", has_text="norm_b_51").wait_for()
-    # Those that took a norm over come from it too, behind those that are named so.
-    watched.expect_names(".hit .mono", ["norm_a_51", "norm_b_51", "conv_a_51", "conv_b_51"])
-    page.keyboard.press("Enter")
-    page.wait_for_selector('.node.selected[data-id="norm_a_51"]')
-    expect(page.locator(".block-box")).to_have_count(2)
-    assert watched.is_clean(), watched
-
-
-def test_a_block_is_selected_and_lists_what_is_inside(opened: Any, large: Trace):
-    watched = opened(large, start=0)
-    page = watched.page
-    page.locator('.node[data-id="#1"] .label').click()
-    page.wait_for_selector('.node.selected[data-id="#1"]')
-    expect(page.locator(".subject h2")).to_have_text("stage0")
-    expect(page.locator(".subject")).to_contain_text("168 operations after this pass")
-    page.keyboard.press("e")
-    page.wait_for_selector('.block-box[data-box="1"]')
-    page.keyboard.press("e")
-    page.wait_for_selector(".block-box", state="detached")
-
-
-def test_a_selection_marks_the_closed_block_that_holds_it(opened: Any, staged: Trace):
-    watched = opened(staged, link="pass=2&selection=conv_a_1&open=1.3")
-    page = watched.page
-    page.wait_for_selector('.node.selected[data-id="conv_a_1"]')
-    page.get_by_role("button", name="close all").click()
-    page.wait_for_selector('.node.selected[data-id="#1"]')
-
-
-def test_of_a_long_text_only_what_is_in_sight_is_made(opened: Any, large: Trace):
-    watched = opened(large, link="pass=0&tab=ir&selection=conv_a_700")
-    page = watched.page
-    page.wait_for_selector(".inspector .line.marked")
-    assert page.locator(".code-bar").inner_text().startswith("5,001 lines")
-    assert page.locator(".inspector .line").count() < 1000
-    marked = page.locator(".inspector .line.marked").inner_text()
-    assert marked.startswith("%conv_a_700 = top.conv(%relu_b_699)")
-
-
 def test_small_programs_are_drawn_one_by_one_until_blocks_are_wanted(
     opened: Any, generated: ModuleType
 ):
@@ -169,24 +174,6 @@ def test_small_programs_are_drawn_one_by_one_until_blocks_are_wanted(
     page.wait_for_selector(".node.block")
     assert shown_blocks(watched) == [f"block{index}" for index in range(5)]
     expect(page).to_have_url(re.compile(re.escape("blocks=true")))
-
-
-def test_the_same_change_in_many_blocks_is_told_once(opened: Any, large: Trace):
-    watched = opened(large, link="pass=3")
-    page = watched.page
-    told = page.locator(".same-changes")
-    expect(told.locator("summary")).to_have_text("1,428 rewrites, 2 kinds")
-    told.locator("summary").click()
-    first = told.locator("li").first
-    expect(first).to_contain_text("29 × stage")
-    expect(first).to_contain_text("48 absorb")
-    first.get_by_role("button").click()
-    page.wait_for_selector(".graph .block-box")
-    page.wait_for_selector(".graph .node.selected")
-    # The first of them, and what is around it; all others are closed.
-    assert page.locator(".graph .block-box").count() == 2
-    assert page.locator(".graph .node.fused").count() == 2  # both of the block's convolutions
-    assert watched.is_clean(), watched
 
 
 # A host that answers as a kernel does, chunk by chunk, and the graphs of all passes when it is let.
@@ -256,9 +243,7 @@ def test_the_first_picture_waits_for_one_pass_only(watched: Any, large: Trace, t
     assert watched.is_clean(), watched
 
 
-def test_who_comes_back_waits_for_the_pass_that_was_left(
-    scripted: Any, staged: Trace, tmp_path: Path
-):
+def test_who_comes_back_waits_for_what_was_left(scripted: Any, staged: Trace, tmp_path: Path):
     watched = scripted
     first = trace_payload(staged).head["first"]
     left = next(
@@ -267,28 +252,25 @@ def test_who_comes_back_waits_for_the_pass_that_was_left(
     shown = staged.snapshots[left].graph.nodes[-2].id
     page = watched.page
     page.add_init_script("window.mode = 'page'")  # with an address
-    page.goto(f"{slow_page(staged, tmp_path)}#pass={left}&selection={shown}")
-    page.wait_for_selector(".graph .node")
-    watched.expect_pass(staged.passes[left].name)
-    asked = page.evaluate("window.asked")
-    assert f"start/{left}" in asked and f"start/{first}" not in asked
-    assert not [key for key in asked if key.startswith(("nodes/", "graph/", "block"))]
-    watched.wait_until("() => document.querySelector('.graph .node.selected') !== null")
-    assert watched.is_clean(), watched
-
-
-def test_what_another_pass_alone_has_is_waited_for(scripted: Any, staged: Trace, tmp_path: Path):
-    watched = scripted
-    gone = staged.snapshots[1].graph.nodes[2].id
-    last = len(staged.passes) - 1
-    assert gone not in {node.id for node in staged.snapshots[last].graph.nodes}
-    page = watched.page
-    page.add_init_script("window.mode = 'page'")  # with an address
-    page.goto(f"{slow_page(staged, tmp_path)}#pass={last}&selection={gone}")
-    watched.wait_until("() => window.asked.includes('graphs')")
-    assert page.locator(".graph .node").count() == 0
-    page.evaluate("window.release()")
-    page.wait_for_selector(".graph .node")
-    watched.expect_names(".graph .pane-title", [staged.passes[last].name])
-    assert page.locator(".banner.notice").count() == 0  # it is found
+    address = slow_page(staged, tmp_path)
+    with watched.step("the pass that was left"):
+        page.goto(f"{address}#pass={left}&selection={shown}")
+        page.wait_for_selector(".graph .node")
+        watched.expect_pass(staged.passes[left].name)
+        asked = page.evaluate("window.asked")
+        assert f"start/{left}" in asked and f"start/{first}" not in asked
+        assert not [key for key in asked if key.startswith(("nodes/", "graph/", "block"))]
+        watched.wait_until("() => document.querySelector('.graph .node.selected') !== null")
+    with watched.step("what another pass alone has"):
+        gone = staged.snapshots[1].graph.nodes[2].id
+        last = len(staged.passes) - 1
+        assert gone not in {node.id for node in staged.snapshots[last].graph.nodes}
+        page.goto("about:blank")
+        page.goto(f"{address}#pass={last}&selection={gone}")
+        watched.wait_until("() => window.asked.includes('graphs')")
+        assert page.locator(".graph .node").count() == 0
+        page.evaluate("window.release()")
+        page.wait_for_selector(".graph .node")
+        watched.expect_names(".graph .pane-title", [staged.passes[last].name])
+        assert page.locator(".banner.notice").count() == 0  # it is found
     assert watched.is_clean(), watched

@@ -145,70 +145,50 @@ def test_a_model_that_cannot_be_compiled_is_shown_with_every_reason(
 ):
     watched = opened(refused, start=None)
     page = watched.page
-    banner = page.get_by_role("alert")
-    expect(banner).to_contain_text("2 of 4 nodes cannot be imported")
-    expect(banner).to_contain_text("unknown operator <i>")
-    watched.expect_pass("model")
-    expect(page.locator(".node.unsupported")).to_have_count(2)
-    expect(page.locator(".node.unsupported .hatch")).to_have_count(2)
-    problems = page.locator("table[aria-label='what cannot be imported'] tbody tr")
-    expect(problems).to_have_count(2)
-    problems.filter(has_text=re.compile("^⊘ v")).click()
-    expect(page.locator(".subject .reason-line")).to_contain_text("not supported in opset 9")
-    expect(page.locator(".topbar .target")).to_have_text("not compiled")
-    expect(page.get_by_role("button", name=re.compile("^Follow"))).to_have_count(0)
-    assert watched.is_clean(), watched
-
-
-def test_hovering_a_refused_node_says_why(opened: Callable[..., Any], refused: Trace):
-    watched = opened(refused, start=None)
-    watched.page.locator('.node[data-id="w"] .label').hover()
-    expect(watched.page.locator(".tip")).to_contain_text("unknown operator <i>")
-    assert watched.is_clean(), watched
-
-
-def test_regions_are_boxes_that_close_and_open(opened: Callable[..., Any], refused: Trace):
-    watched = opened(refused, start=None)
-    page = watched.page
-    expect(page.locator(".block-box.region")).to_have_count(2)
-    assert sorted(watched.texts(".block-title .label")) == ["i", "then"]
-    page.get_by_role("button", name="close all").click()
-    expect(page.locator(".block-box")).to_have_count(0)
-    expect(page.locator(".node.block")).to_have_count(1)
-    expect(page).to_have_url(re.compile("open=(&|$)"))
-    page.reload()
-    expect(page.locator(".node.block")).to_have_count(1)
-    expect(page.locator(".block-box")).to_have_count(0)
-    assert watched.is_clean(), watched
-
-
-def test_edges_say_their_types_when_they_are_large_enough(
-    opened: Callable[..., Any], refused: Trace
-):
-    watched = opened(refused, start=None)
-    page = watched.page
-    page.get_by_role("button", name=re.compile(r"^\d+ %$")).click()
-    expect(page.locator(".edge-label").first).to_have_text("N×4 f32")
-    for _ in range(4):
-        page.get_by_role("button", name="−", exact=True).click()
-    expect(page.locator(".edge-label")).to_have_count(0)
-    assert watched.is_clean(), watched
-
-
-def test_operators_are_chosen_by_family_and_lead_to_their_nodes(
-    opened: Callable[..., Any], refused: Trace
-):
-    watched = opened(refused, start=None)
-    page = watched.page
-    rows = page.locator("table[aria-label='operators of the model'] tbody tr")
-    expect(rows).to_have_count(4)
-    page.get_by_title("only other").click()
-    expect(rows).to_have_count(2)
-    page.get_by_title("only other").click()
-    expect(rows).to_have_count(4)
-    rows.filter(has_text="Abs").click()
-    expect(page.locator(".subject h2")).to_have_text("a")
-    expect(rows.filter(has_text="Abs")).to_have_class(re.compile("marked"))
+    with watched.step("the banner, the graph and the table have the reasons"):
+        banner = page.get_by_role("alert")
+        expect(banner).to_contain_text("2 of 4 nodes cannot be imported")
+        expect(banner).to_contain_text("unknown operator <i>")
+        watched.expect_pass("model")
+        expect(page.locator(".node.unsupported")).to_have_count(2)
+        expect(page.locator(".node.unsupported .hatch")).to_have_count(2)
+        problems = page.locator("table[aria-label='what cannot be imported'] tbody tr")
+        expect(problems).to_have_count(2)
+        problems.filter(has_text=re.compile("^⊘ v")).click()
+        reason = page.locator(".subject .reason-line")
+        expect(reason).to_contain_text("not supported in opset 9")
+        expect(page.locator(".topbar .target")).to_have_text("not compiled")
+        expect(page.get_by_role("button", name=re.compile("^Follow"))).to_have_count(0)
+    with watched.step("hovering a refused node says why"):
+        page.locator('.node[data-id="w"] .label').hover()
+        expect(page.locator(".tip")).to_contain_text("unknown operator <i>")
+    with watched.step("edges say their types when they are large enough"):
+        page.get_by_role("button", name=re.compile(r"^\d+ %$")).click()
+        expect(page.locator(".edge-label").first).to_have_text("N×4 f32")
+        for _ in range(4):
+            page.get_by_role("button", name="−", exact=True).click()
+        expect(page.locator(".edge-label")).to_have_count(0)
+    with watched.step("operators are chosen by family and lead to their nodes"):
+        page.keyboard.press("o")
+        rows = page.locator("table[aria-label='operators of the model'] tbody tr")
+        expect(rows).to_have_count(4)
+        page.get_by_title("only other").click()
+        expect(rows).to_have_count(2)
+        page.get_by_title("only other").click()
+        expect(rows).to_have_count(4)
+        rows.filter(has_text="Abs").click()
+        expect(page.locator(".subject h2")).to_have_text("a")
+        expect(rows.filter(has_text="Abs")).to_have_class(re.compile("marked"))
+    with watched.step("regions are boxes that close and open"):
+        expect(page.locator(".block-box.region")).to_have_count(2)
+        assert sorted(watched.texts(".block-title .label")) == ["i", "then"]
+        page.get_by_role("button", name="close all").click()
+        expect(page.locator(".block-box")).to_have_count(0)
+        expect(page.locator(".node.block")).to_have_count(1)
+        expect(page).to_have_url(re.compile("open=(&|$)"))
+        page.reload()
+        expect(page.locator(".node.block")).to_have_count(1)
+        expect(page.locator(".block-box")).to_have_count(0)
     assert watched.is_clean(), watched
 
 

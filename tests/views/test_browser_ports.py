@@ -45,9 +45,3 @@ def test_a_click_on_a_loop_shows_its_ports(opened: Any, trace: Trace):
     bars = aside.locator(".share-bar").evaluate_all("all => all.map((bar) => bar.offsetWidth)")
     assert bars[0] == pytest.approx(2 * bars[1], abs=2)
     assert watched.is_clean(), watched
-
-
-def test_a_trace_without_an_analysis_has_no_such_tab(opened: Any, trace: Trace):
-    page = opened(trace).page
-    page.wait_for_selector("[role=tab]")
-    expect(page.get_by_role("tab", name="ports")).to_have_count(0)

@@ -1,5 +1,6 @@
 """Layers by what quantizing costs them, and thresholds over histograms, in a real browser."""
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -38,92 +39,85 @@ def plotted(trace: Trace) -> int:
     return next(place for place, row in enumerate(rows(trace)) if row.tensor is not None)
 
 
-def test_the_costliest_layer_is_shown_with_its_histogram(opened: Any, quantized: Trace):
+def test_layers_are_shown_by_what_quantizing_costs(opened: Any, quantized: Trace):
     watched = opened(quantized, link="pass=8&dock=quantization")
     page = watched.page
     found = rows(quantized)
-    watched.expect_names(f"{LAYERS} td:first-child", [row.name for row in found])
-    expect(page.locator(SHOWN)).to_have_text(found[plotted(quantized)].name)
-    assert page.locator(".threshold .bars").get_attribute("d").count("z") > 20
-    expect(page.locator("table[aria-label='thresholds of all methods'] tbody tr")).to_have_count(7)
-    expect(page.locator(".candidate-mark")).not_to_have_count(0)
-    expect(page.locator(".dock .chart .hover")).not_to_have_count(0)
-    page.locator(f"{LAYERS} tbody tr", has_text="image").click()
-    expect(page.locator(SHOWN)).to_have_text("image")
-    assert watched.is_clean(), watched
-
-
-def test_a_threshold_that_is_moved_says_what_it_costs_and_how_to_fork(
-    opened: Any, quantized: Trace
-):
-    watched = opened(quantized, link="pass=8&dock=quantization")
-    page = watched.page
-    row = next(row for row in rows(quantized) if row.tensor is not None)
+    row = found[plotted(quantized)]
     assert row.tensor is not None
-    grip = page.locator(".threshold-end .grip").first
-    box = grip.bounding_box()
-    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 40)
-    page.mouse.down()
-    page.mouse.move(box["x"] - 120, box["y"] + 40, steps=3)
-    expect(page.locator(".threshold-words")).to_contain_text("times that of now")
-    page.mouse.up()
-    address = f"quantize-tensors/threshold/{row.tensor.name}"
-    said = page.locator(".threshold-plot .action-said")
-    expect(said).to_contain_text(f'c.fork(decisions={{"{address}": ')
-    asked = float(said.inner_text().rsplit(": ", 1)[1].rstrip("})"))
-    assert 0 < asked < row.tensor.threshold
-    end = page.locator(".threshold-end").first
-    end.focus()
-    end.press("ArrowLeft")
-    expect(page.locator(".threshold-words")).to_contain_text("times that of now")
-    page.locator(".threshold-end").first.press("Escape")
-    expect(page.locator(".threshold-words")).to_contain_text("drag the end")
-    assert watched.is_clean(), watched
-
-
-@pytest.mark.parametrize("dock", ["quantization", "accuracy"])
-def test_the_layer_that_costs_most_is_named_with_the_fork_that_keeps_it_float(
-    opened: Any, quantized: Trace, dock: str
-):
-    watched = opened(quantized, link=f"pass=8&dock={dock}")
     assert quantized.accuracy is not None and quantized.accuracy.quantization is not None
-    found = quantized.accuracy.quantization.costliest
-    assert found is not None
-    line = watched.page.locator(".dock p", has_text="costs the outputs most")
-    expect(line).to_contain_text(f"by bisection: {found.tensor}, {found.alone_db:.1f} dB")
-    float_again = watched.page.get_by_role("button", name="keep it float").first
-    float_again.click()
-    said = watched.page.locator(".dock .action").first
-    expect(said).to_contain_text(f'c.fork(decisions={{"{found.address}": "F32"}})')
-    line.get_by_role("button", name="show").click()
-    if dock == "quantization":
-        expect(watched.page.locator(SHOWN)).to_have_text(found.tensor)
+    costliest = quantized.accuracy.quantization.costliest
+    assert costliest is not None
+    line = page.locator(".dock p", has_text="costs the outputs most")
+    with watched.step("next to the verdict: how far the outputs are from the float model"):
+        worst = min(quantized.accuracy.float_outputs, key=lambda output: output.sqnr_db)
+        fact = page.locator(".facts-row .fact", has_text="against source")
+        expect(fact).to_contain_text(f"{worst.sqnr_db:.0f} dB")
+        assert worst.tensor in fact.get_attribute("title")
+    with watched.step("the costliest layer is shown with its histogram"):
+        watched.expect_names(f"{LAYERS} td:first-child", [row.name for row in found])
+        expect(page.locator(SHOWN)).to_have_text(row.name)
+        assert page.locator(".threshold .bars").get_attribute("d").count("z") > 20
+        methods = page.locator("table[aria-label='thresholds of all methods'] tbody tr")
+        expect(methods).to_have_count(7)
+        expect(page.locator(".candidate-mark")).not_to_have_count(0)
+        expect(page.locator(".dock .chart .hover")).not_to_have_count(0)
+    with watched.step("a threshold that is moved says what it costs and how to fork"):
+        grip = page.locator(".threshold-end .grip").first
+        box = grip.bounding_box()
+        page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 40)
+        page.mouse.down()
+        page.mouse.move(box["x"] - 120, box["y"] + 40, steps=3)
+        words = page.locator(".threshold-words")
+        expect(words).to_contain_text("times that of now")
+        page.mouse.up()
+        address = f"quantize-tensors/threshold/{row.tensor.name}"
+        said = page.locator(".threshold-plot .action-said")
+        expect(said).to_contain_text(f'c.fork(decisions={{"{address}": ')
+        asked = float(said.inner_text().rsplit(": ", 1)[1].rstrip("})"))
+        assert 0 < asked < row.tensor.threshold
+        end = page.locator(".threshold-end").first
+        end.focus()
+        end.press("ArrowLeft")
+        expect(words).to_contain_text("times that of now")
+        page.locator(".threshold-end").first.press("Escape")
+        expect(words).to_contain_text("drag the end")
+    with watched.step("another layer is chosen"):
+        page.locator(f"{LAYERS} tbody tr", has_text="image").click()
+        expect(page.locator(SHOWN)).to_have_text("image")
+    with watched.step("the layer that costs most is named with the fork that keeps it float"):
+        keep_float(page, line, costliest)
+        line.get_by_role("button", name="show").click()
+        expect(page.locator(SHOWN)).to_have_text(costliest.tensor)
+    with watched.step("in the pane of errors, too"):
+        page.keyboard.press("a")
+        keep_float(page, line, costliest)
+    with watched.step("errors against the float model are a choice of the map"):
+        page.get_by_role("tab", name="against float").click()
+        expect(page.locator(".heat-scale")).to_contain_text("not judged")
+        expect(page.locator(".heat-labels li").first).to_contain_text("round-weights")
+        expect(page.get_by_role("tab", name="SQNR")).to_have_attribute("aria-selected", "true")
+        page.locator(".heat-side .worst").first.click()
+        side = page.locator(".heat-side")
+        expect(side).to_contain_text("Histograms are kept of the other two")
+    with watched.step("the graph is coloured by what quantizing costs"):
+        place = [record.name for record in quantized.passes].index("fuse-quantization")
+        page.get_by_role("slider", name="pass", exact=True).fill(str(place + 1))
+        page.get_by_role("tab", name="after").click()
+        for overlay, unit in (("sqnr", "dB"), ("layer", "dB"), ("saturation", "%")):
+            page.get_by_label("colour of operations").select_option(overlay)
+            expect(page).to_have_url(re.compile(f"overlay={overlay}"))
+            expect(page.locator(".overlay .worst").first).to_contain_text(unit)
     assert watched.is_clean(), watched
 
 
-def test_errors_against_the_float_model_are_a_choice_of_the_map(opened: Any, quantized: Trace):
-    watched = opened(quantized, link="pass=8&dock=accuracy")
-    page = watched.page
-    page.get_by_role("tab", name="against float").click()
-    expect(page.locator(".heat-scale")).to_contain_text("not judged")
-    expect(page.locator(".heat-labels li").first).to_contain_text("round-weights")
-    expect(page.get_by_role("tab", name="SQNR")).to_have_attribute("aria-selected", "true")
-    page.locator(".heat-side .worst").first.click()
-    expect(page.locator(".heat-side")).to_contain_text("Histograms are kept of the other two")
-    assert watched.is_clean(), watched
-
-
-@pytest.mark.parametrize("overlay", ["sqnr", "layer", "saturation"])
-def test_the_graph_is_coloured_by_what_quantizing_costs(
-    opened: Any, quantized: Trace, overlay: str
-):
-    names = [record.name for record in quantized.passes]
-    place = names.index("fuse-quantization")
-    watched = opened(quantized, link=f"pass={place + 1}&view=after&overlay={overlay}")
-    expect(watched.page.locator(".overlay .worst")).not_to_have_count(0)
-    unit = "%" if overlay == "saturation" else "dB"
-    expect(watched.page.locator(".overlay .worst").first).to_contain_text(unit)
-    assert watched.is_clean(), watched
+def keep_float(page: Any, line: Any, costliest: Any) -> None:
+    """Presses the first button that keeps a layer float, and reads what it would do."""
+    named = f"by bisection: {costliest.tensor}, {costliest.alone_db:.1f} dB"
+    expect(line).to_contain_text(named)
+    page.get_by_role("button", name="keep it float").first.click()
+    said = page.locator(".dock .action").first
+    expect(said).to_contain_text(f'c.fork(decisions={{"{costliest.address}": "F32"}})')
 
 
 def test_a_program_that_is_not_quantized_is_asked_nothing_of_it(opened: Any, trace: Trace):
@@ -233,16 +227,6 @@ def test_names_of_thresholds_near_one_another_do_not_touch(
         for other in boxes[place + 1 :]:
             is_beside = left >= other[1] + 2 or right + 2 <= other[0]
             assert is_beside or top >= other[3] or bottom <= other[2], (boxes, place)
-
-
-def test_beside_the_verdict_stands_how_far_the_outputs_are_from_the_float_model(
-    opened: Any, quantized: Trace
-):
-    assert quantized.accuracy is not None
-    worst = min(quantized.accuracy.float_outputs, key=lambda output: output.sqnr_db)
-    fact = opened(quantized).page.locator(".facts-row .fact", has_text="against source")
-    expect(fact).to_contain_text(f"{worst.sqnr_db:.0f} dB")
-    assert worst.tensor in fact.get_attribute("title")
 
 
 def test_an_operation_that_is_not_here_yet_comes_from_its_own_nodes_and_those_of_its_stand_in(

@@ -67,17 +67,47 @@ def test_levels_stand_side_by_side_with_twenty_lines_each(coding: Any, size: Any
     assert watched.is_clean(), watched
 
 
-def test_code_opens_at_the_hottest_loop(coding: Any):
-    """The multiply-adds of the convolution and their instructions, not the prologue."""
-    page = coding(1280, 720).page
-    source = page.locator(".tab-body:not(.beside) .line:has-text('+= x_value * ')")
-    expect(source).to_be_in_viewport()
-    multiply = page.locator(".beside .line", has_text=re.compile(r"fm(add|la)"))
-    expect(multiply.first).to_be_in_viewport()
-    assert top_line(page, 1) > 5
-    page.locator(".beside .code").evaluate("e => { e.scrollTop = 0; }")
-    page.locator(".beside .hottest").click()
-    expect(multiply.first).to_be_in_viewport()
+def test_code_is_read_level_by_level(coding: Any):
+    watched = coding(1280, 720)
+    page = watched.page
+    multiply = page.locator(".beside .line", has_text=re.compile(r"v?fm(add|la)"))
+    with watched.step("it opens at the hottest loop"):
+        # The multiply-adds of the convolution and their instructions, not the prologue.
+        source = page.locator(".tab-body:not(.beside) .line:has-text('+= x_value * ')")
+        expect(source).to_be_in_viewport()
+        expect(multiply.first).to_be_in_viewport()
+        assert top_line(page, 1) > 5
+        page.locator(".beside .code").evaluate("e => { e.scrollTop = 0; }")
+        page.locator(".beside .hottest").click()
+        expect(multiply.first).to_be_in_viewport()
+    with watched.step("statements are coloured in both themes"):
+        line = page.locator(".tab-body:not(.beside) .line[data-hue]", has_text="[ov] +=").first
+        ground = "e => getComputedStyle(e).backgroundColor"
+        for _theme in ("light", "dark"):
+            tinted = line.evaluate(ground)
+            page.locator(".colour-switch").click()
+            page.wait_for_selector(".inspector:not(.coloured)")
+            assert line.evaluate(ground) != tinted
+            page.locator(".colour-switch").click()
+            page.wait_for_selector(".inspector.coloured")
+            page.get_by_role("button", name="switch between light and dark").click()
+    with watched.step("an instruction is explained where the pointer rests"):
+        line = multiply.first
+        line.hover()
+        tip = page.locator(".instruction-tip")
+        expect(tip).to_contain_text("fused multiply-add")
+        expect(tip).to_contain_text("operands: ")
+        known = re.compile(r"cycles? until its result is there|not known here")
+        expect(tip).to_contain_text(known)
+        line.click()
+        expect(page.locator(".instruction-kept")).to_contain_text("fused multiply-add")
+        page.get_by_role("button", name="close the explanation").click()
+        expect(page.locator(".instruction-kept")).to_be_hidden()
+    with watched.step("a page in a file says where other builds are made"):
+        page.keyboard.press("7")
+        said = page.locator(".inspector .empty", has_text="In the explorer as an app")
+        expect(said).to_be_visible()
+    assert watched.is_clean(), watched
 
 
 def test_levels_scroll_in_step_until_they_are_told_not_to(coding: Any):
@@ -157,20 +187,6 @@ def test_a_pane_is_docked_elsewhere(opened: Any, trace: Trace):
     assert watched.is_clean(), watched
 
 
-def test_statements_are_coloured_in_both_themes(coding: Any):
-    page = coding(1280, 720).page
-    line = page.locator(".tab-body:not(.beside) .line[data-hue]", has_text="[ov] +=").first
-    ground = "e => getComputedStyle(e).backgroundColor"
-    for _theme in ("light", "dark"):
-        tinted = line.evaluate(ground)
-        page.locator(".colour-switch").click()
-        page.wait_for_selector(".inspector:not(.coloured)")
-        assert line.evaluate(ground) != tinted
-        page.locator(".colour-switch").click()
-        page.wait_for_selector(".inspector.coloured")
-        page.get_by_role("button", name="switch between light and dark").click()
-
-
 def test_a_level_is_taken_away_and_put_back(coding: Any):
     page = coding(1440, 900).page
     expect(page.locator(".columns .tab-body:visible")).to_have_count(3)
@@ -209,24 +225,3 @@ def test_a_click_on_a_line_of_ir_leaves_it_where_it_is(opened: Any, compiled: Tr
     assert abs(after - before) <= 1 or inside
     assert page.locator(".inspector .code").evaluate("e => e.scrollTop") > 0
     assert inside
-
-
-def test_an_instruction_is_explained_where_the_pointer_rests(coding: Any):
-    watched = coding(1280, 720)
-    page = watched.page
-    line = page.locator(".beside .line", has_text=re.compile(r"v?fm(add|la)")).first
-    line.hover()
-    tip = page.locator(".instruction-tip")
-    expect(tip).to_contain_text("fused multiply-add")
-    expect(tip).to_contain_text("operands: ")
-    expect(tip).to_contain_text(re.compile(r"cycles? until its result is there|not known here"))
-    line.click()
-    expect(page.locator(".instruction-kept")).to_contain_text("fused multiply-add")
-    page.get_by_role("button", name="close the explanation").click()
-    expect(page.locator(".instruction-kept")).to_be_hidden()
-    assert watched.is_clean(), watched
-
-
-def test_a_page_in_a_file_says_where_other_builds_are_made(coding: Any):
-    page = coding(1280, 720, "tab=other").page
-    expect(page.locator(".inspector .empty")).to_contain_text("In the explorer as an app")

@@ -38,97 +38,74 @@ def test_text_counts_results_that_stay_on_the_chip(simulated: Trace):
 
 
 @pytest.mark.browser
-def test_layers_stand_under_the_lines_of_the_target_file(opened: Any, simulated: Trace):
-    watched = opened(simulated, link="pass=8&dock=roofline")
-    page = watched.page
-    expect(page.locator(".dock .chart circle")).to_have_count(2)
-    for label in "array 16 MAC/cycle", "sram 8 B/cycle on 2 channels", "flash 0.5 B/cycle":
-        expect(page.locator(".dock .chart text", has_text=label)).to_have_count(1)
-    assert watched.texts(".dock tbody td:nth-child(2)") == ["25 %", "100 %"]
-    about = page.locator(".dock .chart [data-operation='conv_3'] title")
-    expect(about).to_contain_text("4 MAC/cycle at 10 MAC per byte")
-    expect(about).to_contain_text("25 % of its roof, bound by flash")
-    expect(about).to_contain_text("25 % of the array is used, 25 % for padding")
-    assert watched.is_clean(), watched
-
-
-@pytest.mark.browser
-def test_the_chosen_layer_shows_its_queues_and_is_linked_to_its_operation(
+def test_layers_of_a_counted_run_are_shown_with_queues_buffers_and_tiles(
     opened: Any, simulated: Trace
 ):
     watched = opened(simulated, link="pass=8&dock=layers")
     page = watched.page
     aside = page.locator(".layers-pane aside")
-    expect(aside.locator("h3")).to_have_text("conv_3")  # the longest
-    expect(aside.locator(".queue-words")).to_have_text(
-        ["works 300╱token 300", "works 300╱token 300"]
-    )
-    expect(aside.locator(".queue-terms")).to_contain_text("multiply × 2")
-    page.locator(".layers-pane").get_by_role("row", name="conv_1").click()
-    expect(page.locator(".subject h2")).to_have_text("conv_1")
-    expect(aside.locator("h3")).to_have_text("conv_1")
-    expect(page.locator(".layers-pane tr.marked")).to_have_count(1)
-    # Waits that began before the layer did: 100 of work and 300 of waiting in 200 cycles.
-    parts = page.locator(".layers-pane .queue-part").evaluate_all(
-        "a => a.map((b) => b.offsetWidth)"
-    )
-    bar = page.locator(".layers-pane .queue-bar").first.bounding_box()
-    assert parts[1] == pytest.approx(3 * parts[0], abs=3)
-    assert parts[0] + parts[1] == pytest.approx(bar["width"], abs=2)
-    assert watched.is_clean(), watched
-
-
-@pytest.mark.browser
-def test_buffers_of_the_chosen_layer_lie_in_their_scratchpad(opened: Any, simulated: Trace):
-    watched = opened(simulated, link="pass=8&dock=layers")
-    aside = watched.page.locator(".layers-pane aside")
-    expect(aside.locator(".pad-title")).to_have_text("buffers: 768 B of 2 KiB, 2 of 4 banks")
-    uses = aside.locator(".pad-use")
-    expect(uses).to_have_count(2)
-    expect(uses.nth(1)).to_have_attribute(
-        "title",
-        "activations, elements 64 to 95, 256 B from byte 512, bank 1, cycle 220 to 600",
-    )
-    expect(aside).to_contain_text("3 later buffers not shown")
-    first, second = (uses.nth(place).bounding_box() for place in (0, 1))
-    # The second begins while the first is used, two thirds down.
-    assert first["x"] < second["x"] < first["x"] + first["width"]
-    assert second["y"] - first["y"] == pytest.approx(2 * first["height"], abs=3)
-    assert watched.is_clean(), watched
-
-
-@pytest.mark.browser
-def test_a_trace_without_counted_cycles_has_no_such_tab(opened: Any, trace: Trace):
-    page = opened(trace).page
-    page.wait_for_selector("[role=tab]")
-    expect(page.get_by_role("tab", name="layers", exact=True)).to_have_count(0)
-
-
-@pytest.mark.browser
-def test_a_tile_is_followed_from_what_it_reads_through_the_queues(opened: Any, simulated: Trace):
-    watched = opened(simulated, link="pass=8&dock=layers")
-    page = watched.page
-    tiles = page.locator(".layers-pane .tiles")
-    expect(tiles.locator(".tile-choice")).to_contain_text("tile 1 of 4")
-    captions = tiles.locator("figcaption")
-    expect(captions.nth(0)).to_have_text(
-        "reads input: rows -1 to 4, columns -1 to 4 of 4 × 8, "
-        "of it padding 1 above, 1 below, 1 left"
-    )
-    expect(captions.nth(1)).to_have_text("makes rows 0 to 3, columns 0 to 3 of 4 × 8")
-    expect(tiles.locator(".tile-way tbody tr")).to_have_text(
-        ["loadactivations × 2works 20, 64 B", "computemultiply × 2works 35╱token 5"]
-    )
-    tiles.locator(".tile-choosable").nth(1).click()
-    expect(tiles.locator(".tile-choice")).to_contain_text("tile 2 of 4")
-    expect(captions.nth(1)).to_contain_text("columns 4 to 7")
-    expect(tiles.get_by_role("button", name="›")).to_be_disabled()
-    # What both halves read: two columns, the halo.
-    first, second = (
-        tiles.locator(".tile-picture").nth(0).locator(".tile-other").nth(place).bounding_box()
-        for place in (0, 1)
-    )
-    assert first and second
-    assert first["x"] + first["width"] > second["x"] + 1
-    expect(page.locator(".layers-pane")).to_contain_text("2 later tiles not shown")
+    with watched.step("buffers of the chosen layer lie in their scratchpad"):
+        expect(aside.locator("h3")).to_have_text("conv_3")  # the longest
+        expect(aside.locator(".pad-title")).to_have_text("buffers: 768 B of 2 KiB, 2 of 4 banks")
+        uses = aside.locator(".pad-use")
+        expect(uses).to_have_count(2)
+        expect(uses.nth(1)).to_have_attribute(
+            "title",
+            "activations, elements 64 to 95, 256 B from byte 512, bank 1, cycle 220 to 600",
+        )
+        expect(aside).to_contain_text("3 later buffers not shown")
+        first, second = (uses.nth(place).bounding_box() for place in (0, 1))
+        # The second begins while the first is used, two thirds down.
+        assert first["x"] < second["x"] < first["x"] + first["width"]
+        assert second["y"] - first["y"] == pytest.approx(2 * first["height"], abs=3)
+    with watched.step("a tile is followed from what it reads through the queues"):
+        tiles = page.locator(".layers-pane .tiles")
+        expect(tiles.locator(".tile-choice")).to_contain_text("tile 1 of 4")
+        captions = tiles.locator("figcaption")
+        expect(captions.nth(0)).to_have_text(
+            "reads input: rows -1 to 4, columns -1 to 4 of 4 × 8, "
+            "of it padding 1 above, 1 below, 1 left"
+        )
+        expect(captions.nth(1)).to_have_text("makes rows 0 to 3, columns 0 to 3 of 4 × 8")
+        expect(tiles.locator(".tile-way tbody tr")).to_have_text(
+            ["loadactivations × 2works 20, 64 B", "computemultiply × 2works 35╱token 5"]
+        )
+        tiles.locator(".tile-choosable").nth(1).click()
+        expect(tiles.locator(".tile-choice")).to_contain_text("tile 2 of 4")
+        expect(captions.nth(1)).to_contain_text("columns 4 to 7")
+        expect(tiles.get_by_role("button", name="›")).to_be_disabled()
+        # What both halves read: two columns, the halo.
+        first, second = (
+            tiles.locator(".tile-picture").nth(0).locator(".tile-other").nth(place).bounding_box()
+            for place in (0, 1)
+        )
+        assert first and second
+        assert first["x"] + first["width"] > second["x"] + 1
+        expect(page.locator(".layers-pane")).to_contain_text("2 later tiles not shown")
+    with watched.step("the chosen layer shows its queues and is linked to its operation"):
+        expect(aside.locator(".queue-words")).to_have_text(
+            ["works 300╱token 300", "works 300╱token 300"]
+        )
+        expect(aside.locator(".queue-terms")).to_contain_text("multiply × 2")
+        page.locator(".layers-pane").get_by_role("row", name="conv_1").click()
+        expect(page.locator(".subject h2")).to_have_text("conv_1")
+        expect(aside.locator("h3")).to_have_text("conv_1")
+        expect(page.locator(".layers-pane tr.marked")).to_have_count(1)
+        # Waits that began before the layer did: 100 of work and 300 of waiting in 200 cycles.
+        parts = page.locator(".layers-pane .queue-part").evaluate_all(
+            "a => a.map((b) => b.offsetWidth)"
+        )
+        bar = page.locator(".layers-pane .queue-bar").first.bounding_box()
+        assert parts[1] == pytest.approx(3 * parts[0], abs=3)
+        assert parts[0] + parts[1] == pytest.approx(bar["width"], abs=2)
+    with watched.step("layers stand under the lines of the target file"):
+        page.locator('.dock .tab[data-tab="roofline"]').click()
+        expect(page.locator(".dock .chart circle")).to_have_count(2)
+        for label in "array 16 MAC/cycle", "sram 8 B/cycle on 2 channels", "flash 0.5 B/cycle":
+            expect(page.locator(".dock .chart text", has_text=label)).to_have_count(1)
+        assert watched.texts(".dock tbody td:nth-child(2)") == ["25 %", "100 %"]
+        about = page.locator(".dock .chart [data-operation='conv_3'] title")
+        expect(about).to_contain_text("4 MAC/cycle at 10 MAC per byte")
+        expect(about).to_contain_text("25 % of its roof, bound by flash")
+        expect(about).to_contain_text("25 % of the array is used, 25 % for padding")
     assert watched.is_clean(), watched

@@ -3,23 +3,26 @@
     %a = ...                                   %a = ...            fast
     %b = f(%a)                                 %b = f(%a)
     ... %a lives on, nothing reads it    =>    %m = copy %a        slow
-    %c = g(%a, ...)                            %c = g(%m, ...)
+    %c = g(%a, ...)                            %n = copy %m        fast, where several read it
+    %d = h(%a, ...)                            %c = g(%n, ...)
 
 A value that does not fit the fast memory for its whole life may do so until its last use before a
 gap. The copy reads it once there and writes it once where memory is slow; that pays where it has
-several uses before the gap. Each move is tried on the buffers alone, with the planner that divides
-them among memories afterwards, and taken if the predicted time of all traffic falls.
+several uses before the gap. What reads it later does so in the slow memory, or in a copy back in
+the fast one, which pays where several do. Each move is tried on the buffers alone, with the planner
+that divides them among memories afterwards, and taken if the predicted time of all traffic falls.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, StringAttr
-from xdsl.ir import OpResult, SSAValue
+from xdsl.ir import Operation, OpResult, SSAValue
 
 from explorer.errors import MemoryBudgetError
 from explorer.ir.operation import TopOperation, identity_of
@@ -52,7 +55,8 @@ MAX_MOVES = 16
 class MoveBuffers(Pass):
     """Values leave the fast memory while nothing uses them, where that saves time.
 
-    The decision move-buffers/move/VALUE, true or false, is whether a value may be moved.
+    The decision move-buffers/move/VALUE, true or false, is whether a value may be moved, and
+    move-buffers/return/VALUE whether it is copied back.
     """
 
     spaces: tuple[Space, ...]
@@ -64,8 +68,9 @@ class MoveBuffers(Pass):
     def run(self, rewriter: RecordedRewriter, options: RewriteOptions) -> list[Rewrite]:
         events = EventLog(self.name, rewriter)
         knobs: list[Knob] = []
+        # Pins are those of buffers, which have names when memory is planned.
         if isinstance(self.planner, PinnedPlanner):
-            return []  # refused when memory is planned
+            return replace(self, planner=ExactPlanner()).run(rewriter, options)
         for function in own_functions(rewriter.module):
             if open_size(function) is None:
                 self._move(function, rewriter, options, events, knobs)
@@ -85,29 +90,32 @@ class MoveBuffers(Pass):
             if options.fuel.is_empty:
                 return
             lives = lives_of(function)
-            found = self._best(lives, barred, moved_values(function))
-            if found is None:
+            best = self._best(lives, barred, moved_values(function))
+            if best is None:
                 return
-            life, gap, before, after = found
-            assert isinstance(life.value, OpResult)
-            address = events.address("move", life.value.op)
+            assert isinstance(best.life.value, OpResult)
+            op = best.life.value.op
+            address = events.address("move", op)
             wanted = options.decision(address) is not False
-            saved = f"saves {(before - after) * 1e6:.3g} of {before * 1e6:.3g} us of traffic"
-            knobs.append(Knob(address, wanted, (True, False), saved))
-            barred.add(life.name)
+            knobs.append(Knob(address, wanted, (True, False), best.saved))
+            barred.add(best.life.name)
             if not wanted:
-                events.decline("move", life.value.op, OVERRIDDEN, saved)
+                events.decline("move", op, OVERRIDDEN, best.saved)
                 continue
-            with events.rewrite("move", life.value.op, saved):
-                insert_copy(function, life, gap, rewriter)
+            returns = best.is_back_better
+            if best.returned < math.inf:
+                address = events.address("return", op)
+                asked = options.decision(address)
+                returns = asked if isinstance(asked, bool) else returns
+                knobs.append(Knob(address, returns, (True, False), best.difference))
+            with events.rewrite("move", op, f"{best.saved}; {best.difference}"):
+                insert_copies(function, best.life, best.gap, returns, rewriter)
             options.fuel.burn()
 
-    def _best(
-        self, lives: Sequence[Life], barred: set[str], moved: tuple[str, ...]
-    ) -> tuple[Life, int, float, float] | None:
-        """A value, the step after which it is moved, and seconds of traffic before and after."""
+    def _best(self, lives: Sequence[Life], barred: set[str], moved: tuple[str, ...]) -> Move | None:
+        """The move that saves most; None where none saves anything."""
         seconds = self._seconds(lives, moved)
-        if seconds is None:
+        if seconds == math.inf:
             return None
         candidates = [
             life
@@ -115,16 +123,26 @@ class MoveBuffers(Pass):
             if life.is_movable and life.gap is not None and life.name not in barred
         ]
         candidates.sort(key=lambda life: (-life.size_bytes * life.longest_gap[0], life.name))
-        best: tuple[Life, int, float, float] | None = None
+        best: Move | None = None
         for life in candidates[:MAX_CANDIDATES]:
             assert life.gap is not None
-            tried = self._seconds(with_move(lives, life, life.gap), (*moved, moved_name(life.name)))
-            if tried is not None and tried < (seconds if best is None else best[3]) * (1 - 1e-9):
-                best = (life, life.gap, seconds, tried)
+            out = (*moved, moved_name(life.name))
+            late = sum(step > life.gap for step in life.accesses)
+            tried = Move(
+                life=life,
+                gap=life.gap,
+                before=seconds,
+                stays=self._seconds(with_move(lives, life, life.gap), out),
+                returned=self._seconds(with_move(lives, life, life.gap, returns=True), out)
+                if late > 1
+                else math.inf,
+            )
+            if tried.after < (seconds if best is None else best.after) * (1 - 1e-9):
+                best = tried
         return best
 
-    def _seconds(self, lives: Sequence[Life], moved: tuple[str, ...]) -> float | None:
-        """Seconds of all traffic; None where something fits no memory."""
+    def _seconds(self, lives: Sequence[Life], moved: tuple[str, ...]) -> float:
+        """Seconds of all traffic; infinity where something fits no memory."""
         steps = max((life.last for life in lives), default=1)
         buffers = [life.buffer(self.alignment_bytes) for life in lives]
         traffic = {life.name: life.size_bytes * len(life.accesses) for life in lives}
@@ -133,7 +151,7 @@ class MoveBuffers(Pass):
                 buffers, tuple(map(str, range(steps))), traffic, self.spaces, self.planner, moved
             )
         except MemoryBudgetError:  # planning says so, of the program as it is
-            return None
+            return math.inf
         return traffic_seconds(plans, traffic, self.spaces)
 
 
@@ -147,6 +165,43 @@ def traffic_seconds(
         for name, plan in plans.items()
         for placed in plan.placements
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Move:
+    """A value that leaves the fast memory, with the seconds of all traffic."""
+
+    life: Life
+    gap: int
+    """The step after which it is copied."""
+    before: float
+    stays: float
+    """Where what comes later reads it in the slow memory."""
+    returned: float
+    """Where it is copied back first; infinity where one step alone reads it."""
+
+    @property
+    def is_back_better(self) -> bool:
+        return self.returned < self.stays
+
+    @property
+    def after(self) -> float:
+        return min(self.stays, self.returned)
+
+    @property
+    def saved(self) -> str:
+        gain, before = (self.before - self.after) * 1e6, self.before * 1e6
+        return f"saves {gain:.3g} of {before:.3g} us of traffic"
+
+    @property
+    def difference(self) -> str:
+        """Of reading it in the slow memory, and in a copy back in the fast one."""
+        if self.returned == math.inf:
+            return "one step reads it later, so that a copy back would save nothing"
+        if self.stays == math.inf:
+            return "the copy back alone fits"
+        more = (self.returned - self.stays) * 1e6
+        return f"a copy back {'takes' if more > 0 else 'saves'} {abs(more):.3g} us of traffic"
 
 
 @dataclass(frozen=True)
@@ -238,16 +293,23 @@ def moved_name(name: str) -> str:
     return f"{name}/moved"
 
 
+def returned_name(name: str) -> str:
+    """The name of a copy back that is not made yet."""
+    return f"{name}/returned"
+
+
 def is_step(op: TopOperation) -> bool:
     """Whether an operation becomes a launch."""
     return not isinstance(op, WeightOp | ReturnOp | TransferOp) and not op.parts()
 
 
-def with_move(lives: Sequence[Life], moved: Life, gap: int) -> list[Life]:
-    """The buffers after a copy was inserted after the step `gap`."""
+def with_move(lives: Sequence[Life], moved: Life, gap: int, returns: bool = False) -> list[Life]:
+    """The buffers after a copy was inserted after the step `gap`, and one back before the next
+    access where it `returns`."""
+    reader = min(step for step in moved.accesses if step > gap)
 
     def later(step: int) -> int:
-        return step + 1 if step > gap else step
+        return step + (step > gap) + (returns and step >= reader)
 
     found = []
     for life in lives:
@@ -260,23 +322,40 @@ def with_move(lives: Sequence[Life], moved: Life, gap: int) -> list[Life]:
         late = tuple(step for step in accesses if step > gap)
         found.append(replace(life, accesses=(*early, gap + 1), last=gap + 2))
         name = moved_name(life.name)
-        found.append(replace(life, name=name, accesses=(gap + 1, *late), last=last))
+        if not returns:
+            found.append(replace(life, name=name, accesses=(gap + 1, *late), last=last))
+            continue
+        back = reader + 1
+        found.append(replace(life, name=name, accesses=(gap + 1, back), last=back + 1))
+        name = returned_name(life.name)
+        found.append(replace(life, name=name, accesses=(back, *late), last=last))
     return found
 
 
-def insert_copy(function: func.FuncOp, life: Life, gap: int, rewriter: RecordedRewriter) -> None:
-    """Copies a value after a step; what comes later reads the copy."""
+def insert_copies(
+    function: func.FuncOp, life: Life, gap: int, returns: bool, rewriter: RecordedRewriter
+) -> None:
+    """Copies a value after a step, and back before its next reader where it `returns`; what comes
+    later reads the copy."""
     steps = [op for op in function.body.block.ops if isinstance(op, TopOperation) and is_step(op)]
     place = {id(op): index for index, op in enumerate(steps)}
     value = life.value
     assert isinstance(value, OpResult)
     anchor = steps[gap].next_op
     assert anchor is not None
-    copy = ConvertLayoutOp.make([value], [value.type])
-    rewriter.insert_before(anchor, copy, stem=f"{identity_of(value.op)}_moved", like=value.op)
-    set_origins(copy, [origin_of(value)])
+    late = [use for use in value.uses if place.get(id(use.operation), -1) > gap]
+
+    def copy_before(anchor: Operation, of: OpResult, stem: str) -> ConvertLayoutOp:
+        copy = ConvertLayoutOp.make([of], [value.type])
+        rewriter.insert_before(anchor, copy, stem=f"{identity_of(value.op)}_{stem}", like=value.op)
+        set_origins(copy, [origin_of(value)])
+        return copy
+
+    copy = copy_before(anchor, value, "moved")
     names = [*moved_values(function), value_name(copy.output)]
     rewriter.set_attribute(function, MOVED, ArrayAttr([StringAttr(name) for name in names]))
-    for use in list(value.uses):
-        if use.operation is not copy and place.get(id(use.operation), -1) > gap:
-            rewriter.set_operand(use.operation, use.index, copy.output)
+    if returns:
+        reader = min((use.operation for use in late), key=lambda op: place[id(op)])
+        copy = copy_before(reader, copy.output, "returned")
+    for use in late:
+        rewriter.set_operand(use.operation, use.index, copy.output)

@@ -1,5 +1,6 @@
 """Values that idle leave the fast memory by a copy, where that saves traffic."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -35,14 +36,27 @@ BYTES = 4 * SIDE * SIDE
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """`kept` is read at once and again at the end; between lie six products of its size."""
+    return chain(tmp_path_factory.mktemp("moving"), readers=1)
+
+
+def chain(folder: Path, readers: int) -> Path:
+    """The same with so many readers at the end, one product after the other; with several a
+    product between takes the two before it, so that three of them live at once."""
     rng = np.random.default_rng(0)
     weights = [rng.normal(size=(SIDE, SIDE)).astype(np.float32) / 4 for _ in range(8)]
     names = ["x", "kept", *(f"h{i}" for i in range(7))]
     nodes = [
-        helper.make_node("MatMul", [names[i], f"w{i}"], [names[i + 1]], name=f"m{i}")
+        helper.make_node(
+            "MatMul",
+            [names[i], names[i - 1] if readers > 1 and i > 2 else f"w{i}"],
+            [names[i + 1]],
+            name=f"m{i}",
+        )
         for i in range(8)
     ]
-    nodes.append(helper.make_node("Add", ["kept", "h6"], ["y"]))
+    ends = ["h6", *(f"s{i}" for i in range(readers - 1)), "y"]
+    for i, (before, after) in enumerate(pairwise(ends)):
+        nodes.append(helper.make_node("MatMul", ["kept", before], [after], name=f"e{i}"))
     shape = [SIDE, SIDE]
     graph = helper.make_graph(
         nodes,
@@ -51,7 +65,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)],
         [numpy_helper.from_array(w, f"w{i}") for i, w in enumerate(weights)],
     )
-    path = tmp_path_factory.mktemp("moving") / "chain.onnx"
+    path = folder / "chain.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
     return path
 
@@ -76,6 +90,33 @@ def test_a_value_that_idles_is_copied_to_the_slow_memory(model: Path, tmp_path: 
     assert all(record.passed for record in check_arena(c, {"x": x}))
     plain = explorer.compile(model)
     np.testing.assert_allclose(c.run({"x": x})["y"], plain.run({"x": x})["y"], rtol=1e-5)
+
+
+def test_what_several_steps_read_later_is_copied_back(tmp_path: Path):
+    """Four late readers pay for one copy; the decision to leave it in the slow memory holds."""
+    x = np.random.default_rng(1).normal(size=(SIDE, SIDE)).astype(np.float32) / 8
+    model, two = chain(tmp_path, readers=4), target(tmp_path, 3 * BYTES)
+    c = explorer.compile(model, two)
+    places = {p.buffer.id: p for p in c.memory.placements}
+    (out,) = [p for name, p in places.items() if "_moved" in name]
+    (back,) = [p for name, p in places.items() if "_returned" in name]
+    assert (out.memory, back.memory) == ("slow", "fast")
+    assert out.buffer.last == back.buffer.first + 1  # the copy back reads it last
+    assert all(record.passed for record in check_arena(c, {"x": x}))
+    plain = explorer.compile(model)
+    np.testing.assert_allclose(c.run({"x": x})["y"], plain.run({"x": x})["y"], rtol=1e-5)
+    (knob,) = [k for k in c.knobs if k.address.startswith("move-buffers/return/")]
+    assert knob.value is True and knob.why.startswith("a copy back saves ")
+    fork = c.fork(decisions={knob.address: False})
+    assert not any("_returned" in p.buffer.id for p in fork.memory.placements)
+    assert any("_moved" in p.buffer.id for p in fork.memory.placements)
+
+
+def test_what_one_step_reads_later_is_not_copied_back(model: Path, tmp_path: Path):
+    c = explorer.compile(model, target(tmp_path, 2 * BYTES))
+    (rewrite,) = [r for r in c["move-buffers"].rewrites if r.applied]
+    assert "one step reads it later" in rewrite.explanation
+    assert not any("_returned" in p.buffer.id for p in c.memory.placements)
 
 
 def test_a_move_can_be_decided_against(model: Path, tmp_path: Path):
@@ -111,3 +152,6 @@ def test_a_copy_takes_a_step_and_all_that_comes_later():
     assert (moved["a"].accesses, moved["a"].last) == ((0, 1, 2), 3)
     assert (moved["a/moved"].accesses, moved["a/moved"].last) == ((2, 5), 6)
     assert (moved["b"].accesses, moved["b"].last) == ((1, 3), 4)
+    moved = {life.name: life for life in with_move(lives, lives[0], 1, returns=True)}
+    assert (moved["a/moved"].accesses, moved["a/moved"].last) == ((2, 5), 6)
+    assert (moved["a/returned"].accesses, moved["a/returned"].last) == ((5, 6), 7)

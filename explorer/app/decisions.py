@@ -107,7 +107,9 @@ def _are_pins(value: object) -> bool:
 
 
 def _is_pin(value: object) -> bool:
-    return isinstance(value, list) and len(value) == 2 and _is_text(value[0]) and _is_size(value[1])
+    if not isinstance(value, list) or len(value) != 2 or not _is_text(value[0]):
+        return False
+    return _is_size(value[1]) or _is_text(value[1])
 
 
 def _is_budget(value: object) -> bool:

@@ -31,24 +31,27 @@ from explorer.memory.refusals import ranks_of, refused_placements
 from explorer.memory.verify import verify_buffers
 from explorer.results.memory import BufferLifetime, MemoryPlan, PlanAttempt
 
+Place = int | str
+"""A byte. In one of several memories `fast:1024`, or `fast` for any byte there."""
 GAP_STRATEGIES = tuple(strategy for strategy in STRATEGIES if strategy.fit != "lowest")
 """Placing from the bottom up has no use for addresses that are given."""
 
 
 @dataclass(frozen=True)
 class PinnedPlanner:
-    """The best of several greedy strategies around `pins`, (buffer, offset in bytes) each.
+    """The best of several greedy strategies around `pins`, (buffer, place) each.
 
-    The name of a value that lies in a buffer pins that, so that the value gets the offset.
+    The name of a value that lies in a buffer pins that, so that the value gets the offset. Places
+    with the name of a memory are for `SeveralMemories`, which has a planner for each.
     """
 
-    pins: tuple[tuple[str, int], ...]
+    pins: tuple[tuple[str, Place], ...]
     strategies: tuple[Strategy, ...] = GAP_STRATEGIES
 
     def __call__(self, buffers: Sequence[BufferLifetime], steps: Sequence[str] = ()) -> MemoryPlan:
         """Raises InputError for a pin that no plan can keep."""
         verify_buffers(buffers)
-        pins = pins_of_buffers(self.pins, buffers)
+        pins = pins_of_buffers(bytes_of(self.pins), buffers)
         check_pins(pins, buffers)
         names = name_steps(buffers, steps)
         live = live_bytes(buffers, len(names))
@@ -70,6 +73,38 @@ class PinnedPlanner:
         ranks = ranks_of(columns, keys, self.strategies[best], plans[best], list(fixed))
         refusals = refused_placements(buffers, plans[best], ranks, self.strategies[best].fit)
         return make_plan(buffers, plans[best], names, live, attempts, best, refusals)
+
+
+def bytes_of(pins: Sequence[tuple[str, Place]]) -> list[tuple[str, int]]:
+    """Pins of the only memory; InputError for one that names a memory."""
+    found: list[tuple[str, int]] = []
+    for name, place in pins:
+        if isinstance(place, str):
+            raise InputError(
+                f"{name!r} is pinned to {place!r}, and the target has one memory for activations",
+                hint=f"a byte, as in {name}: 1024",
+            )
+        found.append((name, place))
+    return found
+
+
+def pins_by_memory(
+    pins: Sequence[tuple[str, Place]], memories: Sequence[str]
+) -> dict[str, list[tuple[str, int | None]]]:
+    """Buffers and values with their bytes by memory; None: any byte. InputError for a place that
+    names none of the memories, or no byte."""
+    found: dict[str, list[tuple[str, int | None]]] = {memory: [] for memory in memories}
+    for name, place in pins:
+        memory, colon, text = str(place).partition(":")
+        if memory not in found or (colon and not (text.isascii() and text.isdigit())):
+            hints = ", ".join(f"{memory}:1024" for memory in memories)
+            raise InputError(
+                f"{name!r} cannot be pinned to {place!r}: the target has several memories, and a "
+                "pin names one of them",
+                hint=f"{hints}, or the name alone for any byte there",
+            )
+        found[memory].append((name, int(text) if colon else None))
+    return found
 
 
 def pins_of_buffers(

@@ -11,13 +11,15 @@ back, the one that gains most first. The others are placed in the next memory in
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from explorer.errors import InputError, MemoryBudgetError
 from explorer.memory.bounds import live_bytes
 from explorer.memory.budget import MAX_LISTED, describe, fullest_step
-from explorer.memory.pinned import PinnedPlanner
+from explorer.memory.exact import ExactPlanner
+from explorer.memory.pinned import PinnedPlanner, Place, check_pins, pins_by_memory, pins_of_buffers
 from explorer.memory.planners import Planner, make_plan, peak_of
 from explorer.memory.uses import Use
 from explorer.results.memory import BufferLifetime, MemoryPlan, PlacedBuffer, PlanAttempt
@@ -60,30 +62,77 @@ def plan_several(
     spaces: Sequence[Space],
     planner: Planner,
     moved: Collection[str] = (),
+    pins: Pins | None = None,
 ) -> dict[str, MemoryPlan]:
     """A plan for every memory by its name, the fastest first.
 
     `traffic`: bytes by buffer. `moved`: buffers that were copied out of the fastest memory.
-    MemoryBudgetError where the last memory is too small for the rest.
+    MemoryBudgetError where the last memory is too small for the rest, or one for what is pinned.
     """
     ordered = sorted(spaces, key=lambda space: -space.bytes_per_second)
     plans: dict[str, MemoryPlan] = {}
     rest = list(buffers)
     barred = set(moved)
+    assigned = {} if pins is None else pins.memories
     for space, slower in zip(ordered, [*ordered[1:], None], strict=True):
+        own = planner if pins is None else pins.planner_of(space.name, planner)
         if slower is None:
-            plan = planner(rest, steps)
+            plan = own(rest, steps)
             require_room(plan, space)
             plans[space.name] = plan
             break
         saved = 1 / slower.bytes_per_second - 1 / space.bytes_per_second
         gains = {b.id: traffic[b.id] * saved for b in rest}
-        kept = fill([b for b in rest if b.id not in barred], steps, gains, space, planner)
+        # What is pinned here would lose all of its time elsewhere.
+        gains |= {name: math.inf for name, memory in assigned.items() if memory == space.name}
+        free = [
+            b for b in rest
+            if (assigned[b.id] == space.name if b.id in assigned else b.id not in barred)
+        ]  # fmt: skip
+        kept = fill(free, steps, gains, space, own)
         barred = set()
-        plans[space.name] = planner(kept, steps)
+        plans[space.name] = own(kept, steps)
         names = {b.id for b in kept}
         rest = [b for b in rest if b.id not in names]
     return plans
+
+
+@dataclass(frozen=True)
+class Pins:
+    """What is pinned, by the buffer's name: the memory, and in it the byte where one is given."""
+
+    memories: Mapping[str, str]
+    offsets: Mapping[str, tuple[tuple[str, int], ...]]
+    """By memory."""
+
+    @classmethod
+    def of(
+        cls,
+        pins: Sequence[tuple[str, Place]],
+        buffers: Sequence[BufferLifetime],
+        names: Sequence[str],
+    ) -> Pins:
+        """InputError for a pin that no plan can keep."""
+        memories: dict[str, str] = {}
+        offsets: dict[str, tuple[tuple[str, int], ...]] = {}
+        owners = {part.value: b.id for b in buffers for part in b.parts}
+        for memory, found in pins_by_memory(pins, names).items():
+            places = [(name, offset) for name, offset in found if offset is not None]
+            offsets[memory] = tuple(pins_of_buffers(places, buffers))
+            for name in [owners.get(name, name) for name, _ in found]:
+                if memories.setdefault(name, memory) != memory:
+                    raise InputError(
+                        f"{name!r} cannot be pinned to {memories[name]} and to {memory}",
+                        hint="leave one of the pins out",
+                    )
+        known = {b.id: b for b in buffers}
+        check_pins([(name, 0) for name in memories if name not in known], buffers)
+        for places in offsets.values():
+            check_pins(places, buffers)
+        return cls(memories, offsets)
+
+    def planner_of(self, memory: str, planner: Planner) -> Planner:
+        return PinnedPlanner(self.offsets[memory]) if self.offsets[memory] else planner
 
 
 def fill(
@@ -97,12 +146,15 @@ def fill(
     size = space.size_bytes
     if size is None:
         return list(buffers)
-    kept = {b.id: b for b in buffers if b.size_bytes <= size}
-    left = [b for b in buffers if b.size_bytes > size]
+    kept = {b.id: b for b in buffers if b.size_bytes <= size or gains[b.id] == math.inf}
+    left = [b for b in buffers if b.id not in kept]
     while (plan := planner(list(kept.values()), steps)).peak_bytes > size:
         step = fullest_step(plan, size)
         live = [b for b in kept.values() if b.first <= step < b.last and b.size_bytes]
-        worst = min(live, key=lambda b: (gains[b.id] / area(b), -area(b), b.id))
+        free = [b for b in live if gains[b.id] < math.inf]
+        if not free:
+            require_room(plan, space)
+        worst = min(free, key=lambda b: (gains[b.id] / area(b), -area(b), b.id))
         left.append(kept.pop(worst.id))
     left = [b for b in left if b.size_bytes <= size]
     for buffer in sorted(left, key=lambda b: (-gains[b.id], b.id))[:MAX_RETURNS]:
@@ -127,7 +179,7 @@ def require_room(plan: MemoryPlan, space: Space) -> None:
     raise MemoryBudgetError(
         f"memory: the plan of {space.name} needs {plan.peak_bytes} bytes, "
         f"{plan.peak_bytes - space.size_bytes} more than the {space.size_bytes} that it has, for "
-        "what the faster memories have no room for. Live in step "
+        "what is pinned to it, or what faster memories have no room for. Live in step "
         f"{step} ({plan.steps[step]}): {'; '.join(map(describe, live[:MAX_LISTED]))}",
         budget_bytes=space.size_bytes,
         needed_bytes=plan.peak_bytes,
@@ -170,13 +222,12 @@ class SeveralMemories:
         moved: Collection[str] = (),
     ) -> MemoryPlan:
         """One plan of all memories; `moved` as in `plan_several`."""
-        if isinstance(self.planner, PinnedPlanner):
-            raise InputError(
-                "buffers cannot be pinned where a target has several memories",
-                hint="a target with one memory of kind arena",
-            )
+        planner, pins = self.planner, None
+        if isinstance(planner, PinnedPlanner):
+            names = [space.name for space in self.spaces]
+            planner, pins = ExactPlanner(), Pins.of(planner.pins, buffers, names)
         traffic = traffic_of(buffers, uses)
-        plans = plan_several(buffers, steps, traffic, self.spaces, self.planner, moved)
+        plans = plan_several(buffers, steps, traffic, self.spaces, planner, moved, pins)
         return joined(plans, buffers)
 
 

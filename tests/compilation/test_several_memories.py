@@ -7,7 +7,7 @@ import pytest
 
 import explorer
 from explorer.compilation.arena_check import check_arena
-from explorer.errors import InputError, MemoryBudgetError
+from explorer.errors import ExplorerError, InputError, MemoryBudgetError
 from explorer.targets import Target, load_target
 
 TARGET = """
@@ -113,9 +113,48 @@ def test_memories_that_are_too_small_are_named(model: Path, tmp_path: Path):
         explorer.compile(model, target(tmp_path, 1 << 16, flash=4096))
 
 
-def test_what_needs_one_memory_is_refused(model: Path, tmp_path: Path):
+def test_a_pin_names_a_memory_and_a_byte_of_it(model: Path, tmp_path: Path):
+    images = np.load(model.parent / "digits_test.npz")["images"][:1]
     c = explorer.compile(model, target(tmp_path, 8192))
-    with pytest.raises(InputError, match="a package has one arena"):
-        c.package(tmp_path / "out")
-    with pytest.raises(InputError, match="cannot be pinned"):
-        c.fork(decisions={"plan-memory/pins": {"conv_1": 0}})
+    fast = next(p for p in c.memory.placements if p.memory == "fast" and p.buffer.size_bytes)
+    slow = next(p for p in c.memory.placements if p.memory == "slow")
+    name = fast.buffer.id
+    fork = c.fork(decisions={"plan-memory/pins": {name: "slow:4096"}})
+    assert name not in fork.memories["fast"].offsets
+    assert fork.memories["slow"].offsets[name] == 4096
+    assert fork.memories["fast"].peak_bytes <= 8192
+    np.testing.assert_array_equal(fork.run({"image": images})["logits"],
+                                  c.run({"image": images})["logits"])  # fmt: skip
+    assert all(record.passed for record in check_arena(fork))
+    anywhere = c.fork(decisions={"plan-memory/pins": [[name, "slow"]]})
+    assert name in anywhere.memories["slow"].offsets
+    if slow.buffer.size_bytes <= 8192:
+        up = c.fork(decisions={"plan-memory/pins": {slow.buffer.id: "fast"}})
+        assert slow.buffer.id in up.memories["fast"].offsets
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        (0, "a pin names one of them"),
+        ("flash:0", "a pin names one of them"),
+        ("fast:", "a pin names one of them"),
+        ("fast:-4", "a pin names one of them"),
+        ("fast:0x40", "a pin names one of them"),
+        ("fast:3", "is aligned to"),
+        ("fast:1048576", "the plan of fast needs"),
+    ],
+)
+def test_pins_that_no_memory_can_keep_are_refused(place, words: str, model: Path, tmp_path: Path):
+    c = explorer.compile(model, target(tmp_path, 8192))
+    name = next(p.buffer.id for p in c.memory.placements if p.memory == "fast")
+    with pytest.raises(ExplorerError, match=words):
+        c.fork(decisions={"plan-memory/pins": {name: place}})
+
+
+def test_pins_of_unknown_buffers_and_of_a_target_with_one_memory(model: Path, tmp_path: Path):
+    c = explorer.compile(model, target(tmp_path, 8192))
+    with pytest.raises(InputError, match="no buffer 'nothing'"):
+        c.fork(decisions={"plan-memory/pins": {"nothing": "fast"}})
+    with pytest.raises(InputError, match="has one memory for activations"):
+        explorer.compile(model).fork(decisions={"plan-memory/pins": {"conv_1": "fast:0"}})

@@ -265,7 +265,8 @@ def planner_name(planner: Planner) -> str:
 
 
 def _with_pins(settings: Settings, value: object) -> Settings:
-    """Buffers at bytes of the arena, by name or as pairs; None and nothing let all go."""
+    """Buffers at bytes of the arena, or of one of several memories (`fast:1024`, or `fast`), by
+    name or as pairs; None and nothing let all go."""
     pairs = list(value.items()) if isinstance(value, Mapping) else value
     if pairs is None or pairs in ([], ()):
         is_pinned = isinstance(settings.planner, PinnedPlanner)
@@ -274,13 +275,15 @@ def _with_pins(settings: Settings, value: object) -> Settings:
         raise InputError(
             f"{PINS} cannot be {value!r}: buffers with bytes are expected", hint='{"conv_1": 1024}'
         )
-    pins = tuple(sorted((str(name), int(offset)) for name, offset in pairs))
+    pins = tuple(sorted(((str(name), place) for name, place in pairs), key=str))
     return replace(settings, planner=PinnedPlanner(pins))
 
 
 def _is_pin(pair: object) -> bool:
     if not isinstance(pair, list | tuple) or len(pair) != 2 or not isinstance(pair[0], str):
         return False
+    if isinstance(pair[1], str):
+        return bool(pair[1])
     return isinstance(pair[1], int) and not isinstance(pair[1], bool) and pair[1] >= 0
 
 

@@ -21,6 +21,7 @@ import numpy as np
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
+from explorer.backends.kernel_path import program_memories, value_memories
 from explorer.compilation.compiled import Compiled
 from explorer.ir.deferred import ArrayForm, Deferred
 from explorer.ir.functions.calls import device_functions
@@ -96,6 +97,8 @@ class PackageBuilder:
             inputs,
             outputs,
             function=known[name],
+            memories=program_memories(plan),
+            spaces=value_memories(plan),
         )
         for record in built.program.kernels:
             calls = maker.calls_of(record.name)

@@ -134,12 +134,6 @@ def _require_c(compiled: Compiled) -> None:
             "a package for OpenCL has no size that is left open",
             hint="give one size: --dim NAME=SIZE (dimensions=)",
         )
-    if len(compiled.target.arenas) > 1:
-        names = ", ".join(memory.name for memory in compiled.target.arenas)
-        raise InputError(
-            f"a package has one arena, and {compiled.target.name} has several: {names}",
-            hint="a target with one memory of kind arena for activations",
-        )
     found = [
         (operation, reason)
         for operation, device, reason in compiled.placed_elsewhere
@@ -156,8 +150,14 @@ def _require_c(compiled: Compiled) -> None:
 
 
 def _require_arena(compiled: Compiled, program: Program) -> None:
-    """MemoryBudgetError where the arena of several parts, in which what goes between them lies,
-    too, is larger than the budget."""
+    """InputError for several parts in several memories. MemoryBudgetError where the arena of
+    several parts, in which what goes between them lies, too, is larger than the budget."""
+    if program.parts and len(compiled.target.arenas) > 1:
+        raise InputError(
+            f"a package of {len(program.parts)} parts has one arena, and the target has several "
+            f"memories: {', '.join(memory.name for memory in compiled.target.arenas)}",
+            hint="a target with one memory of kind arena for activations",
+        )
     budget = compiled.settings.budget_bytes
     if budget is not None and program.parts and program.arena_bytes > budget:
         raise MemoryBudgetError(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from explorer.backends import backend_of
 from explorer.packaging.driver import elements_of, fill, template
+from explorer.packaging.memories import PackageMemory, memories_of, memory_rows
 from explorer.packaging.source import PackageSource
 from explorer.targets import Target
 
@@ -95,7 +98,9 @@ def readme_text(source: PackageSource) -> str:
         for number, port in enumerate(group)
     ]
     own = "a neural network" if source.is_stripped else f"the model `{name}`"
-    arguments = f"arena, {macro}_ARENA_BYTES"
+    memories = memories_of(source)
+    is_one = len(memories) == 1
+    arguments = ", ".join(f"{m.name}, {macro}_{m.macro}_BYTES" for m in memories)
     arguments += f", weights, {macro}_WEIGHTS_BYTES" if is_file else ""
     if source.is_opencl:
         elsewhere = (
@@ -118,7 +123,9 @@ def readme_text(source: PackageSource) -> str:
         source,
         template("README.md"),
         title=f"{own} on {source.device}",
-        arena_bytes=f"{source.program.arena_bytes:,}",
+        memory_rows=memory_rows(source),
+        where="the arena" if is_one else "these memories",
+        block="An arena" if is_one else "Each memory",
         weights_bytes=f"{source.program.weights_bytes:,}",
         alignment=str(source.alignment_bytes),
         ports="\n".join(ports),
@@ -131,11 +138,20 @@ def readme_text(source: PackageSource) -> str:
         static=""
         if is_file
         else f" Compiled with `-D{macro}_STATIC_ARENA`, the library has one of its own, which a "
-        "`NULL` chooses.",
+        "`NULL` chooses." + ("" if is_one else _sections(memories, macro)),
         weights=f" The weights are the file `{name}.weights`, to be read or mapped; its numbers "
         "have their least significant byte first."
         if is_file
         else f" Weights are constant arrays in `src/{name}_weights.h`.",
+    )
+
+
+def _sections(memories: Sequence[PackageMemory], macro: str) -> str:
+    names = " and ".join(f"`{macro}_{memory.macro}_SECTION`" for memory in memories)
+    return (
+        f" {names} follow their declarations: "
+        f"`-D{macro}_{memories[0].macro}_SECTION='__attribute__((section(\".fast\")))'` lets a "
+        "linker script place it."
     )
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from explorer.kernels.printing.identifiers import identifier
 from explorer.packaging.kernels import runner_name, runner_parameters, without_comments
+from explorer.packaging.memories import has_several, memories_of, memory_values
 from explorer.packaging.sizes import SizesInC
 from explorer.packaging.source import NpuPart, PackagePort, PackageSource
 from explorer.packaging.text import comment_block, one_line, string_literal
@@ -57,7 +58,8 @@ def _finish(source: PackageSource, text: str) -> str:
 
 def _values(source: PackageSource) -> dict[str, str]:
     is_file = source.storage == "file"
-    init = ["struct @name@ *model", "void *arena", "size_t arena_bytes"]
+    memories = memory_values(source)
+    init = ["struct @name@ *model", memories["memory_parameters"]]
     init += ["const void *weights", "size_t weights_bytes"] if is_file else []
     init += ["@name@_npu run_npu", "void *user"] if source.npu_parts else []
     is_shared = source.threads > 1
@@ -67,11 +69,12 @@ def _values(source: PackageSource) -> dict[str, str]:
     ]
     known = {
         **port_values(source),
+        **memories,
         "alignment": str(source.alignment_bytes),
         "weights_macros": _weights_macros(source),
         "init_note": "`weights` are the\n// bytes of the file @name@.weights, the caller's."
         if is_file
-        else "With\n// @NAME@_STATIC_ARENA, `arena` may be NULL.",
+        else f"With\n// @NAME@_STATIC_ARENA, {memories['static_note']} may be NULL.",
         "init_parameters": ", ".join(init),
         "run_parameters": ", ".join(run),
         "weights_include": "" if is_file else '#include "@name@_weights.h"',
@@ -116,6 +119,7 @@ def _table(source: PackageSource) -> str:
         "offsets": "\n".join(_offset_lines(source)),
         "arena_map": "\n".join(arena_map(source)),
         "launches": "\n".join(_launch_lines(source)),
+        "memories": memory_values(source)["memories"],
     }
     return (
         fill(template("team_table.c" if source.threads > 1 else "table.c"), values).rstrip() + "\n"
@@ -213,9 +217,10 @@ def _size_values(source: PackageSource) -> dict[str, str]:
         "declared": sizes.declared(),
         "passed": sizes.passed,
         "unused": "\n".join(unused),
+        "memory_parameter": sizes.memory_parameter,
     }
     checks = sizes.checks
-    moves, enter, leave = "", sizes.numbers, ["    (void)arena;", *sizes.unused]
+    moves, enter, leave = "", sizes.numbers, [f"    (void){sizes.memory};", *sizes.unused]
     if source.program.sizes is not None:
         moves, enter, leave = _moves(source, sizes, words)
     found = {
@@ -240,8 +245,8 @@ def _size_values(source: PackageSource) -> dict[str, str]:
         "sizes": fill(template("sizes.c"), found).rstrip(),
         "size_check": f"    const int wrong = check_sizes({call});\n"
         "    if (wrong != @NAME@_OK)\n        return wrong;\n"
-        f"    enter(model->arena, {call});",
-        "size_end": f"    leave(model->arena, {call});",
+        f"    enter(model->{sizes.memory}, {call});",
+        "size_end": f"    leave(model->{sizes.memory}, {call});",
     }
 
 
@@ -269,7 +274,7 @@ def _moves(
             f"    for (int i = 0; i < @NAME@_{kind.upper()}S; i++) {{",
             f"        const struct @name@_tensor *tensor = &@name@_{kind}s[i];",
             f"        count = {kind}_axes(i, {sizes.passed}, whole, own);",
-            f"        {function}(arena + tensor->offset_bytes, count, whole, own,",
+            f"        {function}({sizes.at('tensor->offset_bytes')}, count, whole, own,",
             "            bytes_of_element(tensor->type));",
             "    }",
         ]
@@ -328,8 +333,11 @@ def _launch_lines(source: PackageSource) -> list[str]:
 def arena_map(source: PackageSource) -> list[str]:
     """Where every buffer lies and from which launch to which, by its first byte."""
     plan = source.plan
+    what = "The arena"
+    if has_several(source):
+        what += f" of {', '.join(f'{m.name} from {m.first}' for m in memories_of(source))}"
     heading = (
-        f"The arena, {source.program.arena_bytes:,} bytes; "
+        f"{what}, {source.program.arena_bytes:,} bytes; "
         f"{plan.bound_bytes:,} are live at once"
         f"{', so that no plan is smaller' if plan.optimal else ''}."
     )

@@ -18,11 +18,12 @@ from explorer.kernels.printing.c import CLanguage
 from explorer.kernels.printing.identifiers import identifier
 from explorer.kernels.printing.prelude import prelude_lines
 from explorer.kernels.printing.printer import PrintedKernel
+from explorer.packaging.memories import has_several, memories_of, place_function
 from explorer.packaging.source import PackageSource
 from explorer.packaging.text import comment_block
 from explorer.results import KernelRecord, PhaseRecord
 
-PARAMETERS = "unsigned char *arena, const unsigned char *weights, const uint32_t *offsets"
+PARAMETERS = "const unsigned char *weights, const uint32_t *offsets"
 MATH_HEADER = "#include <math.h>"
 FROM_MATH = re.compile(
     r"\b(?:INFINITY|NAN|(?:a?(?:cos|sin|tan)h?|atan2|cbrt|ceil|copysign|erfc?|exp2?|expm1|fabs|fdim"
@@ -41,6 +42,7 @@ def kernels_text(source: PackageSource) -> str:
         lines += [f"#define SMALL_CODE {1 if source.has_vectors else 2}", ""]
     needs = [need for kernel in source.kernels for need in kernel.needs]
     lines += prelude_lines(CLanguage(), needs)
+    lines += place_function(memories_of(source))
     for kernel in source.kernels:
         lines += comment_block(_description(source, source.records[kernel.name]))
         lines += [*kernel.lines, ""]
@@ -54,8 +56,9 @@ def kernels_text(source: PackageSource) -> str:
 
 def runner_parameters(source: PackageSource) -> str:
     """Of the function that runs all phases of a kernel; of several threads each calls it."""
+    memory = "unsigned char *const *memories" if has_several(source) else "unsigned char *arena"
     team = f", struct {source.name}_team *team, int thread"
-    return PARAMETERS + (team if source.threads > 1 else "")
+    return f"{memory}, {PARAMETERS}" + (team if source.threads > 1 else "")
 
 
 def runner_name(kernel: str) -> str:
@@ -93,17 +96,19 @@ def _runner(source: PackageSource, kernel: PrintedKernel) -> list[str]:
     size = source.program.size
     assert size is not None or not kernel.size, f"{kernel.name} takes a size"
     lines = [f"static void {runner_name(kernel.name)}(", f"    {runner_parameters(source)})", "{"]
-    spaces = {_space(parameter.role) for parameter in kernel.parameters}
-    spaces |= {"arena"} if kernel.size else set()
-    lines += [f"    (void){name};" for name in ("arena", "weights") if name not in spaces]
+    arena = "memories" if has_several(source) else "arena"
+    spaces = {"weights" if p.role == "weight" else arena for p in kernel.parameters}
+    spaces |= {arena} if kernel.size else set()
+    lines += [f"    (void){name};" for name in (arena, "weights") if name not in spaces]
     lines += [] if kernel.parameters else ["    (void)offsets;"]
     pointers = [
         f"({'' if p.is_written else 'const '}{CLanguage().memory_name(p.element)} *)"
-        f"({_space(p.role)} + offsets[{number}])"
+        f"({_place(source, p.role, f'offsets[{number}]')})"
         for number, p in enumerate(kernel.parameters)
     ]
     if kernel.size and size is not None:
-        pointers.append(f"(long)*(const int64_t *)(arena + {size.offset_bytes})")
+        where = _place(source, "", str(size.offset_bytes))
+        pointers.append(f"(long)*(const int64_t *)({where})")
     for phase in kernel.phases:
         lines += _phase_call(phase, pointers, source.threads)
     return [*lines, "}"]
@@ -124,5 +129,7 @@ def _phase_call(phase: PhaseRecord, pointers: Sequence[str], threads: int) -> li
     return [*lines, *(["    wait_for_all(team);"] if threads > 1 else [])]
 
 
-def _space(role: str) -> str:
-    return "weights" if role == "weight" else "arena"
+def _place(source: PackageSource, role: str, offset: str) -> str:
+    if role == "weight":
+        return f"weights + {offset}"
+    return f"at(memories, {offset})" if has_several(source) else f"arena + {offset}"

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from explorer.packaging.building import REQUIRED_FLAGS, flags_of
+from explorer.packaging.memories import memories_of
 from explorer.packaging.source import PackagePort, PackageSource
 from explorer.targets.overrides import write_record
 
@@ -42,6 +43,10 @@ def manifest_text(source: PackageSource, files: Mapping[str, bytes]) -> str:
         "flags": _flags(source),
         "arena_bytes": source.program.arena_bytes,
         "arena_alignment_bytes": source.alignment_bytes,
+        "memories": [
+            {"name": memory.name, "first_byte": memory.first, "size_bytes": memory.size_bytes}
+            for memory in memories_of(source)
+        ],
         "weights_bytes": source.program.weights_bytes,
         "inputs": [_port(p, f"in{i}", source) for i, p in enumerate(source.inputs)],
         "outputs": [_port(p, f"out{i}", source) for i, p in enumerate(source.outputs)],

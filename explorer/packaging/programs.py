@@ -14,6 +14,7 @@ import numpy as np
 
 from explorer.packaging.driver import fill, template
 from explorer.packaging.kernels import without_comments
+from explorer.packaging.memories import memory_values
 from explorer.packaging.source import PackageSource
 from explorer.packaging.text import c_type, number_literals, wrapped
 
@@ -30,7 +31,7 @@ static union {
 """
 
 INIT = """\
-    if (@name@_init(&model, arena, @NAME@_ARENA_BYTES@npu_arguments@) != @NAME@_OK) {
+    if (@name@_init(&model, @memory_arguments@@npu_arguments@) != @NAME@_OK) {
         printf("the model cannot be initialized\\n");
         return 1;
     }"""
@@ -44,7 +45,7 @@ INIT_FILE = """\
     }
     fclose(file);
     const size_t size = sizeof weights.bytes;
-    if (@name@_init(&model, arena, @NAME@_ARENA_BYTES, weights.bytes, size@npu_arguments@)
+    if (@name@_init(&model, @memory_arguments@, weights.bytes, size@npu_arguments@)
         != @NAME@_OK) {
         printf("the model cannot be initialized\\n");
         return 1;
@@ -102,6 +103,8 @@ def _finish(source: PackageSource, template: str, own: dict[str, str]) -> str:
         "call_tensors": _call_tensors(source),
     }
     names = {"name": source.name, "NAME": source.macro}
+    own_memories = {key: fill(text, names) for key, text in memory_values(source).items()}
+    names |= own_memories
     npu_arguments = ", run_npu, &vector" if "vectors" in own else ", run_npu, NULL"
     names["npu_arguments"] = npu_arguments if source.npu_parts else ""
     filled = {key: fill(text, names) if key[0] in "winc" else text for key, text in values.items()}

@@ -76,6 +76,20 @@ class SizesInC:
         assert found is not None
         return found
 
+    @property
+    def memory(self) -> str:
+        """The parameter through which functions reach the package's memory."""
+        return "memories" if len(self.program.memories) > 1 else "arena"
+
+    @property
+    def memory_parameter(self) -> str:
+        return f"unsigned char *{'const *' if self.memory == 'memories' else ''}{self.memory}"
+
+    def at(self, place: int | str) -> str:
+        """The address of a byte."""
+        number = f"{place}u" if isinstance(place, int) else place
+        return f"at(memories, {number})" if self.memory == "memories" else f"arena + {number}"
+
     @cached_property
     def parameters(self) -> dict[str, str]:
         """C's name of every dimension."""
@@ -187,16 +201,16 @@ class SizesInC:
         if self.program.size is not None:
             place = self.program.size.offset_bytes
             (own,) = self.parameters.values()
-            return [f"    *(int64_t *)(arena + {place}u) = {own};"]
+            return [f"    *(int64_t *)({self.at(place)}) = {own};"]
         places = {port.name: port.offset_bytes for port in self.program.inputs}
         lines = [
-            f"    *(int64_t *)(arena + {places[name]}u) = {self.text(text)};"
+            f"    *(int64_t *)({self.at(places[name])}) = {self.text(text)};"
             for name, text in self.sizes.numbers
         ]
         for number_, mask in enumerate(self.sizes.masks):
             lines += [
                 f"    count = mask_axes({number_}, {self.passed}, whole, own);",
-                f"    mark(arena + {places[mask.name]}u, count, whole, own);",
+                f"    mark({self.at(places[mask.name])}, count, whole, own);",
             ]
         return lines
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-ListValue = tuple[str | tuple[str, int], ...]
-"""Names of passes, or of buffers with their bytes."""
+ListValue = tuple[str | tuple[str, int | str], ...]
+"""Names of passes, or of buffers with their bytes or memories."""
 
 KnobValue = bool | int | float | str | ListValue | None
 """Numbers are finite: JSON has no infinity, and its name is a text."""

@@ -529,7 +529,7 @@ def test_a_link_of_an_earlier_version_is_followed():
         {"decisions": {"a": [["b"]]}},
         {"decisions": {"a": float("nan")}}, {"decisions": {"plan-memory/pins": [["a"]]}},
         {"decisions": {"a" * 500: 1}}, {"budget": -1}, {"budget": True}, {"pins": [["a"]]},
-        {"pins": [["a", "0"]]}, {"pins": None}, {"order": [1]}, {"order": "fuse"},
+        {"pins": [["a", [0]]]}, {"pins": None}, {"order": [1]}, {"order": "fuse"},
         {"disable": [["a"]]}, {"disable": ["a"] * 501},
     ],
 )  # fmt: skip

@@ -12,33 +12,24 @@ const struct @name@_tensor @name@_outputs[@NAME@_OUTPUTS@one_output@] = {
 @outputs@
 };
 
+@section_macros@
 #ifdef @NAME@_STATIC_ARENA
-// C99 cannot align an array: the block is longer by what aligning its beginning takes.
-static unsigned char static_arena[@NAME@_ARENA_BYTES + @NAME@_ARENA_ALIGNMENT - 1];
+@static_memories@
 #endif
 
 int @name@_init(@init_parameters@)
 {
 #ifdef @NAME@_STATIC_ARENA
-    if (arena == NULL) {
-        const uintptr_t past = (uintptr_t)static_arena % @NAME@_ARENA_ALIGNMENT;
-        arena = static_arena + (past ? @NAME@_ARENA_ALIGNMENT - past : 0);
-        arena_bytes = @NAME@_ARENA_BYTES;
-    }
+@take_static@
 #endif
     if (model == NULL)
         return @NAME@_NO_ARENA;
     model->arena = NULL;
     model->weights = NULL;
 @npu_assignments@
-    if (arena == NULL)
-        return @NAME@_NO_ARENA;
-    if (arena_bytes < @NAME@_ARENA_BYTES)
-        return @NAME@_ARENA_TOO_SMALL;
-    if ((uintptr_t)arena % @NAME@_ARENA_ALIGNMENT != 0)
-        return @NAME@_ARENA_UNALIGNED;
+@memory_checks@
 @weights_check@
-    model->arena = (unsigned char *)arena;
+@memory_assignments@
 @start@
     return @NAME@_OK;
 }
@@ -49,14 +40,14 @@ void *@name@_input(const struct @name@ *model, int number)
 {
     if (model == NULL || model->arena == NULL || number < 0 || number >= @NAME@_INPUTS)
         return NULL;
-    return model->arena + @name@_inputs[number].offset_bytes;
+    return @input_place@;
 }
 
 const void *@name@_output(const struct @name@ *model, int number)
 {
     if (model == NULL || model->arena == NULL || number < 0 || number >= @NAME@_OUTPUTS)
         return NULL;
-    return model->arena + @name@_outputs[number].offset_bytes;
+    return @output_place@;
 }
 
 @sizes@

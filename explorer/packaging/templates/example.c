@@ -3,10 +3,7 @@
 
 #include "@name@.h"
 
-static union {
-    double alignment;
-    unsigned char bytes[@NAME@_ARENA_BYTES + @NAME@_ARENA_ALIGNMENT];
-} memory;
+@own_memories@
 @weights_memory@
 static double number_of(const struct @name@_tensor *tensor, const void *numbers, uint32_t i)
 {
@@ -42,9 +39,8 @@ static double number_of(const struct @name@_tensor *tensor, const void *numbers,
 int main(void)
 {
     struct @name@ model;
-    unsigned char *arena = memory.bytes;
-    while ((uintptr_t)arena % @NAME@_ARENA_ALIGNMENT)
-        arena++;
+@own_pointers@
+@own_alignment@
 @init@
     for (int i = 0; i < @NAME@_INPUTS; i++) {
         unsigned char *input = @name@_input(&model, i);

@@ -14,7 +14,7 @@ extern "C" {
 
 // Memory that a run needs: the caller's, or a static block where the library is compiled with
 // @NAME@_STATIC_ARENA. Nothing has to be kept in it between two runs.
-#define @NAME@_ARENA_BYTES @arena_bytes@u
+@memory_sizes@
 #define @NAME@_ARENA_ALIGNMENT @alignment@u
 
 // Constant numbers.
@@ -59,6 +59,7 @@ extern const struct @name@_tensor @name@_outputs[@NAME@_OUTPUTS@one_output@];
 @team_types@
 struct @name@ {
     unsigned char *arena;
+@memory_field@
     const unsigned char *weights;
 @npu_fields@
 @team_field@

@@ -9,10 +9,7 @@
 
 @arrays@
 
-static union {
-    double alignment;
-    unsigned char bytes[@NAME@_ARENA_BYTES + @NAME@_ARENA_ALIGNMENT];
-} memory;
+@own_memories@
 @weights_memory@
 static const void *const inputs[VECTORS + 1][@NAME@_INPUTS + 1] = {
 @inputs@
@@ -51,11 +48,10 @@ static int are_weights_right(const unsigned char *weights)
 int main(void)
 {
     struct @name@ model;
-    unsigned char *arena = memory.bytes;
+@own_pointers@
     int vector = 0;
 @load@
-    while ((uintptr_t)arena % @NAME@_ARENA_ALIGNMENT)
-        arena++;
+@own_alignment@
 @init@
     if (!are_weights_right(model.weights)) {
         printf("the weights are not those of the package\n");

@@ -58,12 +58,12 @@ int @name@_output_at(int number, @declared@, struct @name@_tensor *tensor)
     return @NAME@_OK;
 }
 @moves@
-static void enter(unsigned char *arena, @declared@)
+static void enter(@memory_parameter@, @declared@)
 {
 @enter@
 }
 
-static void leave(unsigned char *arena, @declared@)
+static void leave(@memory_parameter@, @declared@)
 {
 @leave@
 }

@@ -24,6 +24,6 @@ static void run_launches(const struct @name@ *model, int first, int end)
         // Volatile: compilers that know which function it is may move its loads and stores past
         // those of a kernel that has the same memory for numbers of another type.
         void (*volatile run)(@parameters@) = launches[number].run;
-        run(model->arena, model->weights, launches[number].offsets);
+        run(@memories@, model->weights, launches[number].offsets);
     }
 }

@@ -25,7 +25,7 @@ static void run_share(struct @name@ *model, int thread)
         // Volatile: compilers that know which function it is may move its loads and stores past
         // those of a kernel that has the same memory for numbers of another type.
         void (*volatile run)(@parameters@) = launches[number].run;
-        run(model->arena, model->weights, launches[number].offsets, &model->team, thread);
+        run(@memories@, model->weights, launches[number].offsets, &model->team, thread);
     }
 }
 

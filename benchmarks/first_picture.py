@@ -1,9 +1,12 @@
 """Measures what a page waits for between the end of a compilation and its first picture.
 
     python benchmarks/first_picture.py net.onnx other.onnx            in this process
+    python benchmarks/first_picture.py --nodes 12000                  of a chain of blocks
     python benchmarks/first_picture.py --page net.onnx other.onnx     in a browser, served
 
 | measured, in seconds of one processor                                | aim      |
+| read: reading the file, and its graph as JSON: of a large file that   | 3 s      |
+|   is the first picture, while passes run                             |          |
 | compiled: reading the file, importing, all passes                    |          |
 | head: the trace, what every pass fused, blocks                       | with the |
 | first: what the first picture needs, as JSON                         | head 1 s |
@@ -29,16 +32,21 @@ from pathlib import Path
 from runpy import run_path
 from types import SimpleNamespace
 
+import onnx
+
 import explorer
 from explorer.app.worker.program import NOT_AT_FIRST
 from explorer.app.workspaces import VARIABLE as WORKSPACES
 from explorer.compilation.collection import paused_collection
+from explorer.compilation.inspecting import read_trace
 from explorer.compilation.settings.sizes import suggested_sizes
 from explorer.views.payload.snapshots import SnapshotParts
 from explorer.views.trace_payload import encode, trace_payload
 
 SERVED = SimpleNamespace(**run_path(str(Path(__file__).with_name("explorer_served.py"))))
 
+WIDTHS = (6, 6, 9, 6, 6, 6)
+"""Of columns after the model's name, in characters."""
 MARKS = """
 window.marks = {};
 const look = () => {
@@ -57,10 +65,17 @@ else document.addEventListener("readystatechange", look, {once: true});
 
 def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(description="How long a first picture takes.")
-    parser.add_argument("models", nargs="+")
+    parser.add_argument("models", nargs="*")
+    parser.add_argument("--nodes", type=int, help="of a model that is made here")
     parser.add_argument("--page", action="store_true", help="in a browser, served")
     chosen = parser.parse_args(arguments)
-    (measure_pages if chosen.page else measure_worker)(chosen.models)
+    measure = measure_pages if chosen.page else measure_worker
+    with tempfile.TemporaryDirectory() as folder:
+        if chosen.nodes:
+            made = Path(folder) / "chain.onnx"
+            onnx.save(SERVED.large_model(chosen.nodes), made)
+            chosen.models.append(str(made))
+        measure(chosen.models)
 
 
 def measure_pages(paths: Sequence[str]) -> None:
@@ -90,9 +105,16 @@ def measure_pages(paths: Sequence[str]) -> None:
 
 
 def measure_worker(paths: Sequence[str]) -> None:
-    print(f"{'model':28} {'nodes':>6} {'compiled':>9} {'head':>6} {'first':>6} {'rest':>6}")
+    names = ("nodes", "read", "compiled", "head", "first", "rest")
+    print(f"{'model':28} " + " ".join(f"{n:>{w}}" for n, w in zip(names, WIDTHS, strict=True)))
     for path in paths:
         marks = [time.process_time()]
+        with paused_collection():
+            as_read = trace_payload(read_trace(explorer.load(path)))
+            at_once = [key for key in as_read.chunk_keys() if not as_read.is_later(key)]
+            for key in (*at_once, *as_read.first):
+                encode(as_read.chunk(key))
+        marks.append(time.process_time())
         model = explorer.load(path)
         compilation = explorer.compile(model, dimensions=suggested_sizes(model))
         marks.append(time.process_time())
@@ -112,7 +134,7 @@ def measure_worker(paths: Sequence[str]) -> None:
         marks.append(time.process_time())
         spent = [after - before for before, after in itertools.pairwise(marks)]
         columns = " ".join(
-            f"{seconds:{width}.2f}" for seconds, width in zip(spent, (9, 6, 6, 6), strict=True)
+            f"{seconds:{width}.2f}" for seconds, width in zip(spent, WIDTHS[1:], strict=True)
         )
         print(f"{trace.model.name[:28]:28} {trace.model.nodes:6} {columns}", flush=True)
 

@@ -21,6 +21,7 @@ from explorer.app.later_chunks import LaterChunks
 from explorer.app.protocol import (
     CompileRequest,
     Died,
+    DrawnTrace,
     Examined,
     MadeChunk,
     SavedFile,
@@ -117,6 +118,9 @@ class Page:
         """A file of the branch that is looked at, as the page asks for it; `take` gets it, from
         another thread."""
         with self._lock:
+            if self.state.is_reading:
+                take(SavedFile(error="the model is not compiled yet: its passes still run"))
+                return
             ordered = save_order(self.state, message)
             if ordered is None:
                 return
@@ -229,7 +233,9 @@ class Page:
             if not request.is_trace:
                 self._running(request).prepare(request)
         else:
-            self._running(request).compile(key, request)
+            process = self._running(request)
+            process.compile(key, request)
+            known = known or process.read(request)
         return [] if known is None else [Reported(key, known)]
 
     def _need(self, branch: Branch, chunk: str) -> bool:
@@ -294,6 +300,9 @@ class Page:
             return
         if isinstance(report, Died):
             self.later.give_up()
+        read = self.state.read
+        if isinstance(report, DrawnTrace) and read is not None and read.key == str(key):
+            self.later.give_up(read.key)  # what was asked of another trace
         if not isinstance(report, Stopped):
             self._dispatch(Reported(key, report))
             return

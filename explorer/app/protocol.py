@@ -28,6 +28,9 @@ STAGES = ("passes", "program", "kernels", "accuracy", "profile", "assembly", "te
 passes: the program after every pass. program: kernels with their source. kernels: the steps of
 their schedules. Then errors, times, and the machine's instructions; and at last what nobody asked
 for yet of the texts, drawings and measures of all passes."""
+READ = "read"
+"""What comes before all stages where a file is large: the model as it was read, not imported. It is
+shown until the passes are done, and is no branch."""
 JUDGED = ("accuracy", "profile")
 """Stages with results that rest on data."""
 TEXTS = "texts"
@@ -159,6 +162,10 @@ class Compiler(Protocol):
         """The trace when the stage `name` is done; asked for in the order of `STAGES`."""
         ...
 
+    def read(self, request: CompileRequest, progress: Progress) -> Trace | None:
+        """The model as its file has it, where that is large and is not compiled yet."""
+        ...
+
     def levers(self, request: CompileRequest, asked: str) -> dict[str, Any]:
         """What moves a number of a compilation, as JSON. InputError for an unknown quantity."""
         ...
@@ -212,6 +219,11 @@ class DrawnTrace:
     optional: tuple[str, ...] = ()
     stages: tuple[str, ...] = ()
     """What is there already."""
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether this is a model as it was read, of which nothing is compiled yet."""
+        return self.stages == (READ,)
 
     def is_complete(self, request: CompileRequest) -> bool:
         return not missing_stages(request, self.stages)

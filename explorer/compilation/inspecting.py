@@ -16,7 +16,7 @@ from explorer.calling import named_arguments
 from explorer.compilation.source_snapshot import operator_records, source_snapshot
 from explorer.compilation.tracing import model_record, snapshot_record
 from explorer.files import ModelPath
-from explorer.importers import ExaminedModel, SourceModel, examine, load_to_examine
+from explorer.importers import ExaminedModel, SourceModel, as_read, examine, load_to_examine
 from explorer.importers.model import symbolic_dimensions
 from explorer.ir.program import Snapshot
 from explorer.ir.weights import Weights
@@ -35,6 +35,39 @@ def inspect_model(
     """
     source = model if isinstance(model, SourceModel) else load_to_examine(model)
     return Inspection(source, examine(source, dimensions), bool(dimensions))
+
+
+def read_trace(model: SourceModel) -> Trace:
+    """The model as its file has it, before anything is imported: nodes and edges, and of types what
+    the file says. ModelError for a node whose operand nothing makes."""
+    return _trace(model, source_snapshot(model, as_read(model), Weights()))
+
+
+def _trace(
+    model: SourceModel,
+    source: Snapshot,
+    operators: tuple[OperatorRecord, ...] = (),
+    problems: tuple[tuple[str, str], ...] = (),
+) -> Trace:
+    return Trace(
+        version=TRACE_VERSION,
+        model=model_record(model),
+        target="",
+        device="",
+        label="",
+        passes=(),
+        snapshots=(),
+        diffs=(),
+        decisions=(),
+        memory=None,
+        kernels=(),
+        program=None,
+        accuracy=None,
+        profile=None,
+        source=snapshot_record(source),
+        operators=operators,
+        problems=problems,
+    )
 
 
 class Inspection(Explorable):
@@ -85,22 +118,4 @@ class Inspection(Explorable):
 
     def trace(self) -> Trace:
         """What is known as plain data, for views: the model, and no passes."""
-        return Trace(
-            version=TRACE_VERSION,
-            model=model_record(self.model),
-            target="",
-            device="",
-            label="",
-            passes=(),
-            snapshots=(),
-            diffs=(),
-            decisions=(),
-            memory=None,
-            kernels=(),
-            program=None,
-            accuracy=None,
-            profile=None,
-            source=snapshot_record(self.source),
-            operators=self.operators,
-            problems=tuple(self.problems.items()),
-        )
+        return _trace(self.model, self.source, self.operators, tuple(self.problems.items()))

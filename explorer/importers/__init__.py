@@ -147,6 +147,11 @@ def examine(model: SourceModel, dimensions: Mapping[str, int] | None = None) -> 
     return importer_of(model).examine(model, dimensions)
 
 
+def as_read(model: SourceModel) -> ModuleOp:
+    """Every node of the file before anything is imported, with the types that the file says."""
+    return importer_of(model).as_read(model)
+
+
 def files_of(model: SourceModel) -> Iterable[str]:
     """Files that the model consists of beside its own, by their paths from its folder."""
     return importer_of(model).files_of(model)
@@ -194,6 +199,7 @@ __all__ = [
     "SourceModel",
     "SourceNode",
     "SourceValue",
+    "as_read",
     "compared_values",
     "examine",
     "files_of",

@@ -68,6 +68,13 @@ class Importer(Protocol):
         """What of the model cannot be imported: all of it, with the reasons."""
         ...
 
+    def as_read(self, model: SourceModel) -> ModuleOp:
+        """Every node of the file before anything is imported: a quick look at a large model.
+
+        Types are those that the file says. ModelError for a node whose operand nothing makes.
+        """
+        ...
+
     def to_top(
         self, model: SourceModel, dimensions: Mapping[str, int] | None = None
     ) -> tuple[ModuleOp, Weights]:

@@ -55,6 +55,9 @@ class InventedCompiler:
             progress("comparing", 1, 3)
         return self._until(request, name)
 
+    def read(self, request: CompileRequest, progress: Progress) -> Trace | None:
+        return None
+
     def optional(self, request: CompileRequest) -> tuple[str, ...]:
         return tuple(name for name in OPTIONAL if name not in request.disable)
 

@@ -6,7 +6,11 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
+import explorer
+from explorer.compilation.inspecting import read_trace
+from explorer.results import Trace
 from explorer.views.module import explorer_module
+from explorer.views.trace_payload import encode, trace_payload
 
 pytestmark = pytest.mark.browser
 
@@ -49,9 +53,15 @@ def test_what_is_opened_is_never_said_not_to_be_open(chromium: Any) -> None:
           get: (name) => state[name], set: () => {{}}, save_changes: () => {{}}, send: () => {{}},
           on: (name, receive) => listeners.set(name, receive),
         }};
-        window.tell = (session) => {{
-          state.session = session;
+        window.tell = (session, more = {{}}) => {{
+          Object.assign(state, {{session, ...more}});
           listeners.get("change:session")();
+          if (more.revision) listeners.get("change:revision")();
+        }};
+        model.send = ({{kind, keys, revision}}) => {{
+          const tell = (key) => listeners.get("msg:custom")(
+            {{kind: "chunk", key, revision, part: 0, parts: 1, text: state.chunks[key]}});
+          if (kind === "need") setTimeout(() => keys.forEach(tell));
         }};
         render({{model, el: document.getElementById("app")}});
         </script>"""
@@ -62,7 +72,32 @@ def test_what_is_opened_is_never_said_not_to_be_open(chromium: Any) -> None:
     expect(said).to_have_text("Opening net.onnx")
     page.evaluate("tell", {**SESSION, "status": "idle"})
     expect(said).to_have_text("Nothing is open")
+    show_as_read_then_compiled(page)
     page.close()
+
+
+def show_as_read_then_compiled(page: Any) -> None:
+    """A large model is seen while its passes run, and what was done in it stays."""
+    model = explorer.load(explorer.sample("digits_mlp"))
+    tell = "([session, more]) => tell(session, more)"
+    page.evaluate(tell, [{**SESSION, "model": "m"}, shown("read/1", 1, read_trace(model))])
+    expect(page.locator(".dock-body strong")).to_have_text("The passes still run")
+    page.locator(".node", has_text="Relu").first.click()
+    expect(page.locator(".subject")).to_contain_text("relu1")
+    there = {**SESSION, "model": "m", "branch": "1", "status": "idle", "progress": None}
+    trace = explorer.compile(model).trace()
+    page.evaluate(tell, [there, shown("1", 2, trace)])
+    page.locator('.frame[data-branch="1"]').wait_for()
+    expect(page.locator(".node.selected")).to_contain_text("Relu")
+    expect(page.locator('.pass-row[aria-current="step"] .pass-name')).to_have_text("model")
+    expect(page.locator('.dock [aria-selected="true"]')).to_contain_text("memory")
+
+
+def shown(branch: str, revision: int, trace: Trace) -> dict[str, Any]:
+    payload = trace_payload(trace)
+    keys = payload.chunk_keys()
+    chunks = {key: encode(payload.chunk(key)) for key in (*keys, *payload.chunk_keys())}
+    return {"head": payload.head, "branch": branch, "revision": revision, "chunks": chunks}
 
 
 def test_another_model_begins_at_its_own_place(opened_app: Any) -> None:

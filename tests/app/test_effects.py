@@ -62,6 +62,9 @@ class FakeWorker:
 
     bisect = compile
 
+    def read(self, request: CompileRequest) -> DrawnTrace | None:
+        return None
+
     def search(self, key: int, request: CompileRequest, order: SearchOrder) -> None:
         self.asked[key] = request
         self.searched = order

@@ -109,6 +109,9 @@ class QuickCompiler:
     def stage(self, request: CompileRequest, name: str, progress: Progress) -> Trace:
         raise ValueError(f"asked for {name}")
 
+    def read(self, request: CompileRequest, progress: Progress) -> Trace | None:
+        return None
+
     def optional(self, request: CompileRequest) -> tuple[str, ...]:
         return ()
 

@@ -9,6 +9,7 @@ import pytest
 from explorer.app.branches import MAX_ACTIVE_BRANCHES, MAX_BRANCHES
 from explorer.app.catalog import Choice, first_request
 from explorer.app.protocol import (
+    READ,
     STAGES,
     Bisection,
     CompileRequest,
@@ -91,6 +92,37 @@ def test_searches_and_measurements_end_with_a_worker_that_did_not_answer():
     turns = after(BOTH, TURNS, WorkerReplaced()).turns[0]
     assert not search.is_running and not turns.is_running
     assert after(OPENED, SEARCH, WorkerReplaced()).asked.keys() == OPENED.asked.keys()
+
+
+READ_FIRST = DrawnTrace(HEAD, {"index": "{}"}, (), (READ,))
+
+
+def test_a_large_model_is_shown_as_it_was_read_until_it_is_compiled():
+    read = after(NEW, Begun(None), Reported(1, READ_FIRST))
+    assert read.is_reading and read.shown is not None and read.branch is None
+    assert (read.branches, read.points, read.status) == ((), (), "working")
+    compiled = after(read, Reported(1, drawn(1)))
+    assert not compiled.is_reading and compiled.shown is compiled.branch
+    assert compiled.revision > read.revision > 0
+    assert len(compiled.points) == 1
+
+
+def test_another_model_as_it_was_read_gives_way_to_what_is_looked_at():
+    asked = after(OPENED, {"kind": "open", "model": "1"})
+    read = after(asked, Reported(2, READ_FIRST))
+    assert read.shown is not None and read.shown.request == B
+    failure = Failure("none", "", "")
+    for message in ({"kind": "cancel"}, {"kind": "show", "branch": "1"}, Reported(2, failure)):
+        left = after(read, message)
+        assert left.shown is not None and left.shown.request == A, message
+        assert left.revision > read.revision
+    forked = step(read, {"kind": "fork", "settings": {"target": "opencl", "decisions": {}}})
+    assert [effect.request.path for effect in forked[1] if isinstance(effect, Compile)] == [B.path]
+
+
+def test_what_is_read_of_a_model_that_is_compiled_already_is_not_shown():
+    read = after(OPENED, FORK, Reported(2, READ_FIRST))
+    assert read.shown is read.branch is not None
 
 
 def test_the_same_state_and_message_give_the_same_result():

@@ -28,14 +28,16 @@ from explorer.app.protocol import (
 from explorer.app.worker.background import Background
 from explorer.app.worker.compiler import ModelCompiler
 from explorer.app.worker.program import SEARCH, Task, Worker
+from explorer.compilation.inspecting import read_trace
 from explorer.errors import InputError, UnsupportedError
 from explorer.results import Trace
 from explorer.results.decisions import BUDGET, ORDER, PINS
+from explorer.results.encoding import from_json
 
 MODEL = str(Path(__file__).resolve().parents[2] / "sample_models" / "digits_mlp.onnx")
 
 
-FINISHED = {"finished", "cancelled", "bisected"}
+FINISHED = {"finished", "cancelled", "bisected", "prepared"}
 WAIT_SECONDS = 20
 
 
@@ -85,6 +87,7 @@ class ScriptedCompiler:
         self._trace = trace
         self._during = during
         self.failing: dict[str, Exception] = {}
+        self.as_read: Trace | None = None
 
     def stage(self, request: CompileRequest, name: str, progress: Progress) -> Trace:
         self._during(name)
@@ -92,6 +95,9 @@ class ScriptedCompiler:
         if name in self.failing:
             raise self.failing[name]
         return self._trace
+
+    def read(self, request: CompileRequest, progress: Progress) -> Trace | None:
+        return self.as_read
 
     def optional(self, request: CompileRequest) -> tuple[str, ...]:
         return ("fuse-add",)
@@ -133,6 +139,37 @@ def test_what_rests_on_data_is_measured_again_and_nothing_else(trace: Trace):
     stages = [stage for _, _, stage in wire.of_kind("stage")]
     assert stages.count("passes") == 1
     assert [stages.count(stage) for stage in JUDGED] == [2, 2]
+
+
+@pytest.mark.parametrize("kind", ["compile", "prepare"])
+def test_a_large_model_is_seen_as_it_was_read_before_its_passes_run(trace: Trace, kind: str):
+    answers: list[bool] = []
+    request = CompileRequest(MODEL, "cpu")
+    data = json.loads(json.dumps(asdict(request)))
+
+    def during(stage: str) -> None:
+        if stage == "passes":
+            answers.extend(worker._answer_read(7, chunk, data) for chunk in ("text/0", "moon"))
+
+    wire = Wire()
+    wire.arrive(kind, 1, request)
+    compiler = ScriptedCompiler(trace, during)
+    compiler.as_read = read_trace(explorer.load(MODEL))
+    worker = Worker(wire, compiler)  # pyright: ignore[reportArgumentType]  (a stand-in)
+    with pytest.raises(Closed):
+        worker.run()
+    [(_, _, of, head, chunks)] = wire.of_kind("read")
+    assert from_json(CompileRequest, of) == request
+    assert [step["name"] for step in head["passes"]] == ["model"]
+    assert {"graph/0", "nodes/0"} <= set(chunks)
+    before = cut_at(wire, ["stage", 1, "passes"])[0] if kind == "compile" else wire.sent
+    assert next(m[0] for m in before if m[0] in ("read", "head")) == "read"
+    assert answers == [True, True]
+    text, moon = (message for message in wire.of_kind("made") if message[1] == 7)
+    assert "lines" in text[3] or "pages" in text[3]
+    assert moon[3] is None
+    is_seen = kind == "prepare"  # by whoever asks for it before all passes have run
+    assert worker._answer_read(7, "text/0", data) == is_seen
 
 
 def test_levers_are_made_when_they_are_asked_for_and_never_else(trace: Trace):

@@ -9,10 +9,12 @@ from onnx import helper
 
 import explorer as ex
 from explorer.accuracy.oracle import reference
+from explorer.compilation.inspecting import read_trace
 from explorer.compilation.source_snapshot import tensor_names
 from explorer.errors import InputError, UnsupportedError
 from explorer.ir.rewriting import replay
 from explorer.ir.structure import index_operations
+from explorer.results import Graph
 
 SAMPLES = Path(__file__).resolve().parents[2] / "sample_models"
 
@@ -151,3 +153,19 @@ def test_symbolic_dimensions_are_named_where_sizes_might_help(tmp_path: Path):
     path = write(tmp_path / "n.onnx", helper.make_node("Wobble", ["x"], ["y"], "odd"))
     assert "'N'" in ex.inspect(path).hint
     assert ex.inspect(path, dimensions={"N": 2}).hint == ""
+
+
+@pytest.mark.parametrize("name", ["digits_cnn.onnx", "roundings_int8.tflite"])
+def test_a_model_as_it_was_read_has_the_nodes_and_edges_of_its_import(name: str):
+    model = ex.load(SAMPLES / name)
+    read, imported = read_trace(model), ex.inspect(model).trace()
+    assert read.source is not None and imported.source is not None
+    assert read.passes == () and read.problems == ()
+
+    def shape(graph: Graph) -> tuple[list[tuple[str, str]], set[tuple[str, str]]]:
+        nodes = [(node.id, node.label) for node in graph.nodes if node.family != "weight"]
+        known = {name for name, _ in nodes}
+        edges = {(e.source, e.target) for e in graph.edges if e.source in known}
+        return nodes, edges
+
+    assert shape(read.source.graph) == shape(imported.source.graph)

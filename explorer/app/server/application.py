@@ -97,9 +97,10 @@ class ExplorerPage(JSComponent):
         """Sends a state; the trace's head only when it is another one."""
         values: dict[str, Any] = {"session": session_json(state)}
         if state.revision != self._sent_revision:
+            shown = state.shown
             values |= {
-                "head": state.branch.trace.head if state.branch else None,
-                "branch": state.current,
+                "head": shown.trace.head if shown else None,
+                "branch": state.shown_name,
                 "revision": state.revision,
             }
             self._sent_revision = state.revision
@@ -152,7 +153,8 @@ class ExplorerPage(JSComponent):
     def _answer(self, message: dict[str, Any]) -> None:
         state = self.page.state if self.page else None
         keys = message.get("keys")
-        if state is None or state.branch is None or not isinstance(keys, list):
+        branch = state.shown if state else None
+        if state is None or branch is None or not isinstance(keys, list):
             return
         if message.get("revision") != state.revision:
             return
@@ -162,9 +164,9 @@ class ExplorerPage(JSComponent):
             elif key.startswith(OTHERS):
                 self._send_of(key, state)
             elif key.startswith(ASKED):
-                self._ask(key, state.branch, state.revision)
+                self._ask(key, branch, state.revision)
             else:
-                self._send_later(key, state.branch, state.revision)
+                self._send_later(key, branch, state.revision)
 
     def _send_of(self, key: str, state: PageState) -> None:
         """`of/2/text/7` is that chunk of branch 2, `of/2/head` the head of its trace."""

@@ -87,6 +87,8 @@ def without_effect(branch: Branch, request: CompileRequest) -> str:
 def look_at(state: PageState, key: str) -> Step:
     """Another branch becomes the one that is looked at, once there is something to see."""
     found = state.named(key)
+    if found is not None and state.read is not None:
+        state = replace(state, read=None)
     if found is None or key == state.current:
         return state, []
     if found.is_asleep:
@@ -176,6 +178,7 @@ def retry(state: PageState) -> Step:
 def cancel(state: PageState) -> Step:
     """Gives up what is waited for; everything that is there already stays."""
     effects: list[Effect] = []
+    state = replace(state, read=None)
     key = next((key for key, request in state.asked.items() if request == state.wanted), None)
     if state.status == "working" and key is not None and _is_to_come(state, key):
         effects.append(Cancel(key, state.asked[key], is_waited_for=True))

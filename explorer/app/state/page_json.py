@@ -59,7 +59,7 @@ def session_json(state: PageState) -> dict[str, Any]:
         "notice": state.notice,
         "missing": state.missing,
         "branches": [_branch(state, b) for b in state.branches],
-        "branch": state.current,
+        "branch": "" if state.is_reading else state.current,
         "workspace": state.workspace,
         "looks": dict(state.looks),
         "place": state.place,

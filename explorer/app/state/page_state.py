@@ -13,7 +13,7 @@ from pathlib import Path
 from explorer.app.branches import Branch
 from explorer.app.catalog import Choice
 from explorer.app.interleaved_timing import TimingOrder
-from explorer.app.protocol import CompileRequest, Failure, Progressed
+from explorer.app.protocol import READ, CompileRequest, Failure, Progressed
 from explorer.app.searches import Search
 from explorer.app.state.dialog import OpenDialog
 from explorer.app.state.points import Look, Point
@@ -36,6 +36,8 @@ class PageState:
     """Of all models and traces that are open."""
     current: str = ""
     """Key of the branch that is looked at; empty when nothing is open."""
+    read: Branch | None = None
+    """A large model as it was read last; see `shown`."""
     status: str = "idle"
     """idle, working or failed."""
     progress: Progressed | None = None
@@ -122,7 +124,28 @@ class PageState:
 
     @property
     def branch(self) -> Branch | None:
-        return self.named(self.current)
+        """The branch that is looked at; None while a model is that is not compiled yet."""
+        return None if self.is_reading else self.named(self.current)
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether a model is looked at as it was read, for its passes still run."""
+        looked, read = self.named(self.current), self.read
+        if read is None or self.status != "working" or read.request.path != self.wanted.path:
+            return False
+        compiled = self.named(read.key)
+        is_first = looked is None or looked.request.path != read.request.path
+        return is_first and (compiled is None or compiled.is_asleep)
+
+    @property
+    def shown(self) -> Branch | None:
+        """What the page shows: a branch, or a model as it was read."""
+        return self.read if self.is_reading else self.branch
+
+    @property
+    def shown_name(self) -> str:
+        """Names what is shown: a branch's key, `read/` and a key, or nothing."""
+        return f"{READ}/{self.read.key}" if self.read and self.is_reading else self.current
 
     def named(self, key: str) -> Branch | None:
         return next((branch for branch in self.branches if branch.key == key), None)

@@ -49,6 +49,11 @@ def reported(state: PageState, message: Reported) -> Step:
 
 def _drawn(state: PageState, key: int, request: CompileRequest, trace: DrawnTrace) -> Step:
     """More is known of a compilation: a new branch, or a further stage of one."""
+    if trace.is_read_only:
+        read = Branch(str(key), request, _with_given_name(state, trace, request))
+        return replace(state, read=read), []
+    if state.read is not None and state.read.key == str(key):
+        state = replace(state, read=None)
     effects: list[Effect] = []
     if state.is_private(request):
         trace = _with_given_name(state, trace, request)
@@ -120,7 +125,7 @@ def _with_failed(
 
 def _refused(state: PageState, key: int, request: CompileRequest, failure: Failure) -> PageState:
     """There will be no such branch."""
-    state = replace(state.without_asked(key), following=None)
+    state = replace(state.without_asked(key), following=None, read=None)
     if request != state.wanted:
         return state
     awake = [branch for branch in state.branches if not branch.is_asleep]

@@ -71,6 +71,8 @@ MAX_NAME = 120
 def step(state: PageState, message: Message) -> Step:
     """The state after a message, and what is to be done; what is none of ours has no effect."""
     after, effects = _step(state, message)
+    if after.is_reading != state.is_reading and after.revision == state.revision:
+        after = replace(after, revision=after.revision + 1)
     if not (isinstance(message, Mapping) and message.get("kind") in TRAVELS):
         after = noted(state, after)
     if after.points is not state.points or after.choices is not state.choices:

@@ -48,6 +48,8 @@ WEIGHTS = "weights"
 """Among the options: the file of the weights."""
 CALIBRATED = 64
 """Examples that a calibration looks at."""
+LARGE_NODES = 400
+"""From so many on, a model is shown as its file has it while passes run."""
 FILES = "files"
 """Among the options: the folder in which paths of a table of cases start."""
 
@@ -69,6 +71,8 @@ class ModelCompiler:
         self._profiles: dict[CompileRequest, ProfileRecord] = {}
         self._refused: dict[CompileRequest, Trace] = {}
         """Of models that cannot be imported: how they are, and why."""
+        self._loading: dict[CompileRequest, SourceModel] = {}
+        """What was read and is compiled next."""
         self._tried: dict[CompileRequest, dict[str, int]] = {}
         """Sizes that were chosen where none were given."""
         self._meter: PeakMeter | None = None
@@ -104,6 +108,36 @@ class ModelCompiler:
         elif name == "assembly":
             compilation.assembly()
         return replace(compilation.trace(), profile=self._profiles.get(request))
+
+    def read(self, request: CompileRequest, progress: Progress) -> Trace | None:
+        """The model as its file has it; None where the passes are there within about a second, or
+        where something keeps it from being read: then the stage of the passes says what."""
+        from explorer.compilation.collection import paused_collection
+        from explorer.compilation.inspecting import read_trace
+
+        is_first = request == request.base and not request.is_trace
+        if not is_first or request in self._compilations or request in self._refused:
+            return None
+        with paused_collection(), suppress(Exception):  # the passes say what it is
+            model = self._loaded(request, progress)
+            if len(model.nodes) < LARGE_NODES:
+                return None
+            self._loading[request] = model
+            return read_trace(model)
+        return None
+
+    def _loaded(self, request: CompileRequest, progress: Progress) -> SourceModel:
+        """The file's model, with the edits of the request."""
+        import explorer as ex
+
+        if request in self._loading:
+            return self._loading.pop(request)
+        progress("reading the file", 0, 0)
+        model = ex.load(self._files(request.path))
+        if request.model_edits:
+            progress("editing the model", 0, 0)
+            model = ex.edit(model, request.model_edits)
+        return model
 
     def levers(self, request: CompileRequest, asked: str) -> dict[str, Any]:
         """asked: a quantity, with `/trials` those, too, that are predicted by compiling."""
@@ -276,11 +310,7 @@ class ModelCompiler:
         import explorer as ex
         from explorer.compilation.settings.sizes import suggested_sizes
 
-        progress("reading the file", 0, 0)
-        model = ex.load(self._files(request.path))
-        if request.model_edits:
-            progress("editing the model", 0, 0)
-            model = ex.edit(model, request.model_edits)
+        model = self._loaded(request, progress)
         progress("importing", 0, 0)
         # Sizes that the file does not say are knobs of the page; something has to be shown first.
         given = {

@@ -22,6 +22,7 @@ from typing import Any
 from explorer.app.protocol import (
     JUDGED,
     LEVERS,
+    READ,
     STAGES,
     Bisection,
     Compiler,
@@ -40,7 +41,7 @@ from explorer.app.protocol import (
 )
 from explorer.app.searches import SearchOrder
 from explorer.app.worker.program import work
-from explorer.results.encoding import to_json
+from explorer.results.encoding import from_json, to_json
 from explorer.runtime.scratch import remove_stale_folders
 
 NOBODY = 0
@@ -87,6 +88,8 @@ class CompilerProcess:
         self._requests: dict[int, CompileRequest] = {}
         """What is not finished yet."""
         self._drawn: dict[int, DrawnTrace] = {}
+        self._read: dict[CompileRequest, DrawnTrace] = {}
+        """Large models as they were read, until they are compiled."""
         self._process = context.Process(
             target=work,
             args=(theirs, their_needs, make_compiler),
@@ -116,6 +119,10 @@ class CompilerProcess:
         self._prepared.add(request)
         self._send("compile", key, request)
 
+    def read(self, request: CompileRequest) -> DrawnTrace | None:
+        """A large model as it was read, where its passes still run."""
+        return self._read.get(request)
+
     def judge(self, key: int, request: CompileRequest) -> bool:
         """Measures what was compiled under the key once more, on the data of the request; False
         where this worker has not compiled it."""
@@ -137,20 +144,25 @@ class CompilerProcess:
 
     def need(self, key: int, chunk: str) -> None:
         """Has a chunk made before others; `MadeChunk` is reported. From any thread."""
-        self._ask_at_once("need", key, chunk)
+        request = self._requests.get(key)
+        if request in self._read and key not in self._drawn:
+            self._ask_at_once(READ, key, chunk, asdict(request))
+        else:
+            self._ask_at_once("need", key, chunk)
 
     def examine(self, key: int, path: str) -> None:
         """Has a model looked at before it is compiled; `Examined` is reported."""
         self._ask_at_once("examine", key, path)
 
-    def _ask_at_once(self, kind: str, key: int, what: str) -> None:
+    def _ask_at_once(self, kind: str, key: int, *what: Any) -> None:  # Any: JSON
         with self._asking, suppress(OSError):  # a worker that has died is reported elsewhere
-            self._needs.send_bytes(json.dumps([kind, key, what]).encode())
+            self._needs.send_bytes(json.dumps([kind, key, *what]).encode())
 
     def cancel(self, key: int, request: CompileRequest) -> None:
         """Gives a compilation up; `Stopped` is reported when the worker has heard it."""
         self._requests.pop(key, None)
         self._drawn.pop(key, None)
+        self._read.pop(request, None)
         self._prepared.discard(request)
         self._send("cancel", key, request)
 
@@ -210,6 +222,11 @@ class CompilerProcess:
                 self._tell(key, Progressed(name, index, total, stage))
             elif kind == "head":
                 heads[key] = (values[0], tuple(values[1]))
+            elif kind == READ:
+                request = from_json(CompileRequest, values[0])
+                self._read[request] = DrawnTrace(values[1], values[2], (), (READ,))
+                for waiting in [key for key, r in self._requests.items() if r == request]:
+                    self._tell(waiting, self._read[request])
             elif kind == "made":
                 made = MadeChunk(*values)
                 drawn = self._drawn.get(key)
@@ -227,6 +244,8 @@ class CompilerProcess:
                 known = {**(before.chunks if before else {}), **chunks.pop(key, {})}
                 done = (*(before.stages if before else ()), values[0])
                 self._drawn[key] = DrawnTrace(head, known, optional, done)
+                if before is None and key in self._requests:
+                    self._read.pop(self._requests[key], None)
                 self._tell(key, self._drawn[key])
             elif kind == "failed":
                 chunks.pop(key, None)

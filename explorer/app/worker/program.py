@@ -15,7 +15,7 @@ import gc
 import json
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from multiprocessing.connection import Connection
@@ -24,6 +24,7 @@ from typing import Any
 from explorer.app.protocol import (
     JUDGED,
     LEVERS,
+    READ,
     TEXTS,
     URGENT,
     Cancelled,
@@ -91,6 +92,8 @@ class Worker:
         self._needs = needs
         self._sending = threading.Lock()
         self._compiler = compiler
+        self._read: dict[CompileRequest, TracePayload] = {}
+        """Large models as they were read, until they are compiled."""
         self._tasks: dict[int, Task] = {}
         """Whose chunks may be asked for."""
         self._early: dict[int, list[str]] = {}
@@ -126,11 +129,22 @@ class Worker:
         assert self._needs is not None
         with suppress(EOFError, OSError):  # the app has closed it, and ends this process
             while True:
-                kind, key, what = json.loads(self._needs.recv_bytes())
+                kind, key, what, *request = json.loads(self._needs.recv_bytes())
                 if kind == "examine":
                     self._examine(key, what)
-                else:
+                elif kind != READ or not self._answer_read(key, what, request[0]):
                     self.need(key, what)
+
+    def _answer_read(self, key: int, chunk: str, request: Mapping[str, Any]) -> bool:
+        """Makes a chunk of a model as it was read; False where that is compiled by now."""
+        payload = self._read.get(from_json(CompileRequest, request))
+        if payload is None:
+            return False
+        try:
+            self._send("made", key, chunk, encode(payload.chunk(chunk)))
+        except (KeyError, ExplorerError) as error:
+            self._send("made", key, chunk, None, str(error))
+        return True
 
     def _examine(self, key: int, path: str) -> None:
         try:
@@ -257,6 +271,7 @@ class Worker:
                     why = "the branch was dropped"
                     self._send("saved", task.key, asdict(SavedFile(error=why)))
                 self._leave(task.key)
+        self._read.pop(request, None)
         if answer == "forgotten":
             self._leave(key)
         self._urgent = [task for task in self._urgent if not task.is_cancelled]
@@ -280,10 +295,13 @@ class Worker:
             if stage == TEXTS:
                 self._rest(task)
             else:
+                if stage == URGENT[0]:
+                    self._show_read(task)
                 trace = self._made(task, stage)
                 if task.is_silent:
                     return
                 self._show(task, trace, stage)
+                self._read.pop(task.request, None)
             self._send("stage", task.key, stage)
             if stage == URGENT[0]:
                 self._look(task)
@@ -306,9 +324,22 @@ class Worker:
                 return
             self._send("failed", task.key, stage, asdict(failure_of(error, task.request, stage)))
             if stage == URGENT[0]:
+                self._read.pop(task.request, None)
                 task.waiting.clear()
         if not task.waiting and stage not in (BISECT, SAVE, *ORDERED):
             self._send("finished", task.key)
+
+    def _show_read(self, task: Task) -> None:
+        """Sends a large model as its file has it, which is seen while passes run; of what is only
+        prepared, too, for somebody may ask for it before it is there."""
+        trace = self._compiler.read(task.request, self._progress(task, URGENT[0]))
+        if trace is None:
+            return
+        payload = trace_payload(trace)
+        at_once = [key for key in payload.chunk_keys() if not payload.is_later(key)]
+        chunks = {key: encode(payload.chunk(key)) for key in (*at_once, *payload.first)}
+        self._read[task.request] = payload
+        self._send(READ, task.key, asdict(task.request), payload.head, chunks)
 
     def _show(self, task: Task, trace: Trace, stage: str) -> None:
         """Sends what a page draws at once of what a stage made."""

@@ -117,6 +117,10 @@ class FlatGraph:
         rewrites = decomposition(source, found.module, found.microseconds, self._explained)
         return ExaminedModel(source, found.problems, rewrites, words)
 
+    def as_read(self, model: SourceModel) -> ModuleOp:
+        """As `Importer.as_read`."""
+        return self._source(model, _Converted(Weights(), {}))
+
     def _convert(
         self, model: SourceModel, sizes: Mapping[str, int], is_examined: bool
     ) -> _Converted:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+from xdsl.dialects.builtin import ModuleOp
+
 from explorer.importers.building.flat import FlatGraph
 from explorer.importers.format import Importer
 from explorer.importers.model import ExaminedModel, OpenedProgram, SourceModel
@@ -34,3 +36,6 @@ class FlatImporter(Importer, Protocol):
         self, model: SourceModel, dimensions: Mapping[str, int] | None = None
     ) -> ExaminedModel:
         return self.graph(model).examine(model, dimensions)
+
+    def as_read(self, model: SourceModel) -> ModuleOp:
+        return self.graph(model).as_read(model)

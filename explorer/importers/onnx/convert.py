@@ -103,6 +103,18 @@ class Conversion:
     """Why nodes, by name, and outputs of the model cannot be converted."""
 
 
+NOTHING = Conversion(
+    module=None,
+    weights=Weights(),
+    tensors={},
+    arguments={},
+    results={},
+    microseconds={},
+    problems={},
+)
+"""Of a model of which nothing is converted yet."""
+
+
 def convert(
     model: SourceModel,
     dimensions: Mapping[str, int] | None = None,

@@ -20,6 +20,7 @@ from explorer.importers.onnx.file.structured_inputs import flattened
 from explorer.importers.onnx.file.tensors import read_tensor
 from explorer.importers.onnx.late import LateNode
 from explorer.importers.onnx.program import host_values
+from explorer.importers.onnx.source import source_program
 from explorer.ir.top.late import Meaning
 from explorer.ir.weights import Weights
 
@@ -46,6 +47,9 @@ class OnnxImporter(Importer):
         self, model: SourceModel, dimensions: Mapping[str, int] | None = None
     ) -> ExaminedModel:
         return opening.examine(model, dimensions)
+
+    def as_read(self, model: SourceModel) -> ModuleOp:
+        return source_program(model, convert.NOTHING)
 
     def to_top(
         self, model: SourceModel, dimensions: Mapping[str, int] | None = None

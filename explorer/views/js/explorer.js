@@ -38,6 +38,7 @@ function render({model, el}) {
   let loading = null; // data of what is shown next
   let shownModel = ""; // key of the model that `app` shows
   const left = new Map(); // key of a model -> {state, pass, camera, model} as it was left
+  let last = null; // how the last compiled model was left
   let notice = ""; // what of a link could not be restored
   let returning = null; // {branch, link} that Back or Forward went to, until it is shown
   const places =
@@ -90,12 +91,13 @@ function render({model, el}) {
         if (loading !== data) return;
         loading = null;
         app?.stop();
-        if (app) left.set(shownModel, asItIsLeft());
-        const kept = left.get(model) ?? left.get(shownModel) ?? null;
+        const kept = keptFor(model);
         shownModel = model;
+        const isRead = isOnlyRead(branch);
         const place = returning?.branch === branch ? returning : null;
-        returning = null;
-        const isReturn = Boolean(place) || !app;
+        if (!isRead) returning = null;
+        const isFirst = !app || app.isFirst;
+        const isReturn = Boolean(place) || isFirst;
         app = createApp({
           host,
           data,
@@ -108,8 +110,10 @@ function render({model, el}) {
           announcer,
           kept,
           model,
+          isRead,
           onnotice,
         });
+        app.isFirst = isRead && isFirst;
         replace(stage, app.node);
         app.begin(isReturn);
         if (place) app.goTo(place.link);
@@ -129,9 +133,21 @@ function render({model, el}) {
     );
   }
 
+  // What another app begins with: its model as it was left, else what was looked at before. Of a
+  // model as it was read that is nothing but what a person did in it.
+  function keptFor(model) {
+    if (app && !app.isRead) {
+      last = asItIsLeft();
+      left.set(shownModel, last);
+    }
+    return app?.isRead && model === shownModel && app.isTouched()
+      ? asItIsLeft()
+      : (left.get(model) ?? last);
+  }
+
   // What is looked at, for whoever comes back to it.
   const asItIsLeft = () => ({
-    state: {...app.store.get(), rewrite: null},
+    state: {...app.store.get(), rewrite: null, ...app.unset()},
     passes: app.data.head.passes.slice(0, app.store.get().pass + 1).map(({name}) => name),
     camera: app.graph.camera(),
     searchSettings: app.searchSettings,
@@ -141,13 +157,12 @@ function render({model, el}) {
   });
 
   function whatIsSeenFirst(head, model) {
-    const now = app ? asItIsLeft() : null;
-    const kept = model === shownModel ? now : (left.get(model) ?? now);
+    const kept = keptFor(model);
     return firstSeen({
       head,
       kept,
       isBranch: kept?.model === model,
-      address: places ? addressOf(session) : "",
+      address: places && !isOnlyRead(branch) ? addressOf(session) : "",
       link: returning && returning.branch === branch ? returning.link : null,
     });
   }
@@ -241,6 +256,9 @@ function render({model, el}) {
     root.remove();
   };
 }
+
+// Whether a branch is a model as it was read, which is seen while its passes run.
+const isOnlyRead = (branch) => Boolean(branch?.startsWith("read/"));
 
 // To a notebook a single letter is a command: x cuts the cell with the explorer in it. Those with
 // Ctrl, Alt or Meta (save, run) stay the notebook's.

@@ -23,6 +23,7 @@ import {problemsBanner} from "./problems.js";
 import {topBar} from "./topbar.js";
 import {workspace} from "./workspace.js";
 
+const TOUCHED = ["pass", "selection", "tab", "dock", "overlay", "blocks", "open"];
 let instances = 0;
 
 // kept: {state, passes, camera, searchSettings, model, carried, isRefused} of the compilation that
@@ -39,9 +40,10 @@ export function createApp({
   announcer,
   kept,
   model,
+  isRead = false,
   onnotice,
 }) {
-  const usesLink = places !== null;
+  const usesLink = places !== null && !isRead;
   const fromLink =
     usesLink && !kept ? stateFromLink(addressOf(session), data.head, Boolean(session)) : {};
   const isBranch = kept?.model === model;
@@ -64,7 +66,14 @@ export function createApp({
     searchSettings: kept?.searchSettings,
     id: instances,
     ready: false,
+    isRead,
   };
+  let begun = store.get();
+  // Whether a person did anything in a model as it was read.
+  app.isTouched = () =>
+    !app.graph.camera().isFitted || TOUCHED.some((name) => store.get()[name] !== begun[name]);
+  // What of the state is there for want of anything else.
+  app.unset = () => (isRead && store.get().dock === begun.dock ? {dock: undefined} : {});
   app.draft = session ? createDraft(session) : null;
   app.background = element("span", {class: "background", role: "status"});
   app.backgroundTimes = elapsedText();
@@ -168,6 +177,7 @@ export function createApp({
     const {selection} = store.get();
     if (isBranch) app.graph.lookAt(kept.camera);
     app.graph.update().then(() => {
+      begun = {...store.get(), selection, pass: begun.pass};
       if (selection !== null) app.graph.reveal(selection);
       if (!data.isWhole) complete();
     });
@@ -184,7 +194,7 @@ export function createApp({
     if (usesLink && !kept) noteLink();
     // Another model or branch is another link, before anything in it is touched.
     if (session) {
-      places?.arrive(here(), session.branch(), isReturn);
+      if (!isRead) places?.arrive(here(), session.branch(), isReturn);
       app.sessionChanged();
     }
   };

@@ -45,10 +45,12 @@ export function dockPane(app) {
     const known = tabs.some((tab) => tab.id === dock) ? dock : "memory";
     markTab(row, known);
     try {
-      const made = await PANES[known](
-        app,
-        dockTabs(app).find((tab) => tab.id === known),
-      );
+      const made = app.isRead
+        ? stillRuns()
+        : await PANES[known](
+            app,
+            dockTabs(app).find((tab) => tab.id === known),
+          );
       if (mine !== turn) return;
       current = made;
       // Another tab begins at its top; more of the same one leaves everything where it is.
@@ -97,9 +99,18 @@ export function dockPane(app) {
   return {node, update, learn, repaint: () => current?.resized?.()};
 }
 
+/** @returns {any} */
+const stillRuns = () => ({
+  node: emptyState(
+    "The passes still run",
+    "The graph is the model's file. What the compiler makes of it comes as soon as it is there.",
+  ),
+});
+
 // How many rows a tab has; "…" as long as they are being made, when zero is no number of them.
 function countOf(app, {count, needs}) {
   if (count === null) return "";
-  const isToCome = !count && ["program", ...needs].some((part) => app.session?.isPending(part));
+  const isToCome =
+    app.isRead || (!count && ["program", ...needs].some((part) => app.session?.isPending(part)));
   return isToCome ? "\u2026" : String(count);
 }

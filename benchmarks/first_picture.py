@@ -1,7 +1,7 @@
 """Measures what a page waits for between the end of a compilation and its first picture.
 
     python benchmarks/first_picture.py net.onnx other.onnx            in this process
-    python benchmarks/first_picture.py --nodes 12000                  of a chain of blocks
+    python benchmarks/first_picture.py --read --nodes 12000           of a chain, not compiled
     python benchmarks/first_picture.py --page net.onnx other.onnx     in a browser, served
 
 | measured, in seconds of one processor                                | aim      |
@@ -67,9 +67,10 @@ def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(description="How long a first picture takes.")
     parser.add_argument("models", nargs="*")
     parser.add_argument("--nodes", type=int, help="of a model that is made here")
+    parser.add_argument("--read", action="store_true", help="only reading, without compiling")
     parser.add_argument("--page", action="store_true", help="in a browser, served")
     chosen = parser.parse_args(arguments)
-    measure = measure_pages if chosen.page else measure_worker
+    measure = measure_pages if chosen.page else measure_reading if chosen.read else measure_worker
     with tempfile.TemporaryDirectory() as folder:
         if chosen.nodes:
             made = Path(folder) / "chain.onnx"
@@ -104,16 +105,30 @@ def measure_pages(paths: Sequence[str]) -> None:
                 print(f"{name} {marks['drawing']:9.2f} {waited:8.2f} {again:8.2f}", flush=True)
 
 
+def measure_reading(paths: Sequence[str]) -> None:
+    print(f"{'model':28} {'nodes':>6} {'read':>6}")
+    for path in paths:
+        begin = time.process_time()
+        nodes = read_model(path)
+        print(f"{Path(path).stem[:28]:28} {nodes:6} {time.process_time() - begin:6.2f}", flush=True)
+
+
+def read_model(path: str) -> int:
+    """Makes what is seen of a file while its passes run; the number of its nodes."""
+    with paused_collection():
+        payload = trace_payload(read_trace(explorer.load(path)))
+        at_once = [key for key in payload.chunk_keys() if not payload.is_later(key)]
+        for key in (*at_once, *payload.first):
+            encode(payload.chunk(key))
+    return payload.head["model"]["nodes"]
+
+
 def measure_worker(paths: Sequence[str]) -> None:
     names = ("nodes", "read", "compiled", "head", "first", "rest")
     print(f"{'model':28} " + " ".join(f"{n:>{w}}" for n, w in zip(names, WIDTHS, strict=True)))
     for path in paths:
         marks = [time.process_time()]
-        with paused_collection():
-            as_read = trace_payload(read_trace(explorer.load(path)))
-            at_once = [key for key in as_read.chunk_keys() if not as_read.is_later(key)]
-            for key in (*at_once, *as_read.first):
-                encode(as_read.chunk(key))
+        read_model(path)
         marks.append(time.process_time())
         model = explorer.load(path)
         compilation = explorer.compile(model, dimensions=suggested_sizes(model))

@@ -73,7 +73,7 @@ class Importer(Protocol):
 
         Types are those that the file says. ModelError for a node whose operand nothing makes.
         """
-        ...
+        return self.examine(model).source
 
     def to_top(
         self, model: SourceModel, dimensions: Mapping[str, int] | None = None

@@ -293,3 +293,28 @@ def test_an_npu_says_that_it_takes_no_range():
     model = graph("(float[b,s,4] x) => (float[b,s,4] y) { y = Softmax <axis = 1> (x) }")
     with pytest.raises(ExplorerError):
         explorer.compile(from_proto(model), "vta-16", dimensions={"b": (1, 3), "s": (2, 6)})
+
+
+def test_tasks_beyond_the_sizes_of_a_call_are_skipped_row_by_row():
+    model = graph("(float[1,4,s,s] x) => (float[1,4,s,s] y) { y = Softmax <axis = 3> (x) }")
+    compiled = explorer.compile(from_proto(model), "cpu", dimensions={"s": (1, 128)})
+    assert "{ task += 127 - task % 128; continue; }" in "\n".join(compiled.program.source.lines)
+    for threads in (1, 3):
+        with compiled.open(threads=threads, isolated=False) as program:
+            for size in (1, 17, 127, 128):
+                x = np.random.default_rng(0).standard_normal((1, 4, size, size))
+                y = program.run({"x": x.astype(np.float32)})["y"]
+                exponentials = np.exp(x)
+                wanted = exponentials / exponentials.sum(3, keepdims=True)
+                np.testing.assert_allclose(y, wanted, rtol=2e-6)
+
+
+def test_a_mask_that_is_the_same_for_all_channels_chooses_vectors():
+    model = graph(
+        "(float[1,16,h,w] x, float[16,16,3,3] k) => (float[1,16,h,w] y)"
+        "{ z = Conv <pads = [1,1,1,1]> (x, k) a = Relu (z) y = Conv <pads = [1,1,1,1]> (a, k) }"
+    )
+    compiled = explorer.compile(from_proto(model), "cpu", dimensions={"h": (2, 9), "w": (3, 8)})
+    selects = [k for k in compiled.program.kernels if k.name.startswith("select")]
+    texts = ["\n".join(kernel.source.lines) for kernel in selects]
+    assert texts and not any("c_lane++" in text and "?" in text for text in texts)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 from xdsl.dialects import func
 
@@ -25,6 +26,7 @@ from explorer.kernels.printing.language import (
     vector_name,
 )
 from explorer.kernels.printing.printer import KernelPrinter, Parameter, PrintedKernel
+from explorer.kernels.sections.phases import PhaseNest
 
 FIXED_WIDTH = {
     "char": "int8_t",
@@ -37,6 +39,8 @@ FIXED_WIDTH = {
     "ulong": "uint64_t",
     "index": "long",
 }
+MIN_SKIPPED = 4
+"""Tasks that have nothing to do are skipped one by one where they are no more."""
 # Vector forms in the prelude; the others go through the C library, lane by lane.
 OWN_VECTOR_FUNCTIONS = PRELUDE_MATH | frozenset(("fabs", "rint", "floor", "ceil", "trunc", "sqrt"))
 
@@ -160,6 +164,14 @@ class CPrinter(KernelPrinter):
     @property
     def skip_task(self) -> str:
         return "continue;"
+
+    def skip_rest(self, nest: PhaseNest, position: int) -> str:
+        """Goes on with the next index of the loops around."""
+        row = prod(nest.extents[position:])
+        if row <= MIN_SKIPPED:
+            return self.skip_task
+        own = f"(task - {nest.first_task})" if nest.first_task else "task"
+        return f"{{ task += {row - 1} - {own} % {row}; continue; }}"
 
     @property
     def tasks_depth(self) -> int:

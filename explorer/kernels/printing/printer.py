@@ -156,6 +156,11 @@ class KernelPrinter(ABC):
     def skip_task(self) -> str:
         """The statement with which a task ends that has nothing to do."""
 
+    def skip_rest(self, nest: PhaseNest, position: int) -> str:
+        """The statement with which a task ends where no later index of a parallel loop has
+        anything to do either."""
+        return self.skip_task
+
     @property
     @abstractmethod
     def tasks_depth(self) -> int:
@@ -318,7 +323,8 @@ class KernelPrinter(ABC):
             clip = clip_of(loop)
             if clip is not None:
                 condition = skip_text(clip, self.size_text(clip), index)
-                self.lines.add(depth, f"if ({condition}) {self.skip_task}", tags)
+                skip = self.skip_rest(nest, position)
+                self.lines.add(depth, f"if ({condition}) {skip}", tags)
             begin = begin_of(loop)
             if begin is not None:
                 condition = changes_nothing(begin, body.size_of_argument, body.form_text, index)

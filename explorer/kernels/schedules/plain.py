@@ -62,7 +62,7 @@ from explorer.kernels.steps.mark import parallel, unroll
 from explorer.kernels.steps.pack import Pack, is_identity
 from explorer.kernels.steps.registers import accumulate, can_rfactor, rfactor
 from explorer.kernels.steps.restructure import cut, merge, reorder, split
-from explorer.kernels.steps.vectorize import can_vectorize, vectorize
+from explorer.kernels.steps.vectorize import can_vectorize, is_same_in_all_lanes, vectorize
 
 ENOUGH_TASKS = 128
 """Leading loops are made parallel until there are so many tasks."""
@@ -472,8 +472,8 @@ def _vectorize_statements(schedule: Schedule, machine: Machine) -> None:
 
 
 def _is_vectorizable(nest: LoopNest, loop: affine.ForOp) -> bool:
-    operations = body_of(loop)
-    types = {element_name(a.memref) for a in accesses_in(loop)}
+    operations = [op for op in body_of(loop) if not is_same_in_all_lanes(op, loop)]
+    types = {element_name(a.memref) for a in accesses_in(loop) if a in operations}
     return types <= VECTOR_TYPES and all(can_vectorize(op) for op in operations)
 
 

@@ -147,6 +147,11 @@ COMBINING_KINDS: Mapping[type[Operation], vector.CombiningKindFlag] = MappingPro
 """How `vector.reduction` names an associative update."""
 
 
+def is_same_in_all_lanes(operation: Operation, loop: affine.ForOp) -> bool:
+    """Whether an operation inside a loop loads one element in all of its iterations."""
+    return isinstance(operation, affine.LoadOp) and index_of(loop) not in operation.indices
+
+
 def can_vectorize(operation: Operation) -> bool:
     """Whether `vectorize` knows a vector form of an operation inside a loop."""
     if isinstance(operation, arith.ConstantOp):
@@ -204,7 +209,7 @@ def _require_vectorizable(nest: LoopNest, loop: affine.ForOp) -> None:
     for op in body_of(loop):
         if isinstance(op, affine.ForOp):
             raise nest.error("vectorize", f"{name} is not innermost: it holds {name_of(op)}")
-        if not can_vectorize(op):
+        if not can_vectorize(op) and not is_same_in_all_lanes(op, loop):
             raise nest.error("vectorize", f"{op.name} in {name} has no vector form")
     index = index_of(loop)
     for access in accesses_in(loop):
@@ -294,8 +299,14 @@ class _Vectorizer:
             self._reduce_into(op)
             return True
         if any(operand in self.vectors for operand in op.operands):
-            operands = [self._as_vector(operand, op) for operand in op.operands]
-            lanes = LANE_FORMS.get(type(op), type(op)).create(
+            # A condition that is the same in all lanes chooses one of two vectors.
+            is_choice = isinstance(op, arith.SelectOp) and op.cond not in self.vectors
+            operands = [
+                operand if is_choice and not index else self._as_vector(operand, op)
+                for index, operand in enumerate(op.operands)
+            ]
+            form = type(op) if is_choice else LANE_FORMS.get(type(op), type(op))
+            lanes = form.create(
                 operands=operands,
                 result_types=[self._vector_of(op.results[0].type)],
                 properties=op.properties,

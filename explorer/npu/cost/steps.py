@@ -144,6 +144,10 @@ class _Reader:
         if op.memory == "gathered":
             each = machine.columns  # the whole weights that it writes parts of
             extents = (("weights", op.scratchpad_address // each, extents[0][2] // each),)
+        if op.memory == "diagonals":
+            each = machine.columns // machine.rows
+            last = (extents[0][2] + 1) * each - 1
+            extents = (("weights", op.scratchpad_address * each, last),)
         takes, gives = _tokens(op, queue)
         if not op.x_size:  # nothing is moved, but the engine is waited for
             return Step(queue=queue, what="wait", cycles=1, fixed_cycles=1, dma=route.engine,

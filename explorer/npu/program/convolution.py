@@ -142,7 +142,7 @@ def constant_sizes(tiled: TiledLayer) -> dict[str, tuple[str, int]]:
     layer, machine = tiled.layer, tiled.machine
     per_block = constants_per_block(layer, machine)
     sizes = {
-        "weights": ("weights", tiled.weight_elements),
+        "weights": (tiled.weight_content, tiled.weight_elements),
         "constants": ("accumulators", output_blocks(layer, machine) * per_block),
     }
     elements = {c: space.global_bytes for c, space in machine.by_content.items()}
@@ -275,19 +275,20 @@ class ConvolutionWriter(Stream):
         if not chunk.loads_weights:
             return
         taps, band = self.tiled.taps, self.tiled.bands[chunk.band]
-        before = self.address("weights", "weights") + band.first_weight
-        each = len(band.inputs) * taps
-        firsts = [
-            before + (output - band.outputs.start) * each + chunk.first_input * taps
-            for output in chunk.outputs
-        ]
-        size = len(chunk.inputs) * taps
+        content = self.tiled.weight_content
+        before = self.address("weights", content)
+        if self.tiled.has_diagonals:
+            size, firsts = taps, [before + output * taps for output in chunk.outputs]
+        else:
+            before += band.first_weight + chunk.first_input * taps
+            size, each = len(chunk.inputs) * taps, len(band.inputs) * taps
+            firsts = [before + (out - band.outputs.start) * each for out in chunk.outputs]
         start = self.tiled.region("weights", chunk.weight_buffer).address
         whole = len(firsts) * size
         if chunk.is_whole and whole <= limits_of(self.machine, "load")["x_size"]:
             firsts, size = firsts[:1], whole
         block = Block(rows=1, columns=size, stride=0)
-        yield from self.load_blocks("weights", start, firsts, block)
+        yield from self.load_blocks(content, start, firsts, block)
 
     def _constants(self, number: int, chunk: Chunk) -> None:
         """Biases and factors of the tile's channels, or all, where they are not there yet."""

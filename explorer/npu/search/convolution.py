@@ -90,6 +90,8 @@ class ConvolutionSpace:
             "rows": sizes(height), "columns": sizes(width), "outputs": sizes(outputs),
             "inputs": sizes(inputs), "together": sorted({self.cut.side_by_side, 1}, reverse=True),
         }  # fmt: skip
+        if self.cut.has_diagonals:
+            found["inputs"] = [inputs]
         side = self.cut.side_by_side
         if side > 1:
             whole = {min(inputs, -(-size // side) * side) for size in found["inputs"]}
@@ -174,12 +176,13 @@ class ConvolutionSpace:
         sums = self.outputs * self.rows * self.columns * layer.output.digits(machine)
         blocks_held = np.where(self.constants == 1, self._output_blocks, self.outputs)
         constants = blocks_held * constants_per_block(layer, machine)
-        weights = self.weight_buffers * self.outputs * self.inputs * taps
+        weights = self.weight_buffers * self.outputs * taps
+        weights = weights if self.cut.has_diagonals else weights * self.inputs
         if self.cut.repeated is not None:
             weights = np.full_like(weights, len(self.cut.repeated.elements))
         taken = [np.zeros(len(self.rows), np.int64) for _ in machine.scratchpads]
         for content, elements in (
-            ("activations", self.input_buffers * held * pixels), ("weights", weights),
+            ("activations", self.input_buffers * held * pixels), (self._weights, weights),
             ("accumulators", self.sum_buffers * sums + constants),
         ):  # fmt: skip
             space = machine.by_content[content]
@@ -262,7 +265,7 @@ class ConvolutionSpace:
         _, height, width = layer.output_shape
         first_axis, last_axis = 0, -1
         fixed_in = self._route("activations", True, first_axis).fixed_cycles
-        fixed_weights = self._route("weights", True, last_axis).fixed_cycles
+        fixed_weights = self._route(self._weights, True, last_axis).fixed_cycles
         is_line = np.where(
             columns.is_whole[c] == 1, rows.plain[r],
             rows.single[r] * columns.plain[c],
@@ -298,8 +301,9 @@ class ConvolutionSpace:
             is_kept = np.where(self.order == 0, self.weight_buffers >= k,
                                self.weight_buffers >= chunks)  # fmt: skip
             tiles = kind.count * -(-kind.outputs // self.outputs)
-            elements = kind.count * kind.outputs * kind.inputs * taps
-            moved = self._moved("weights", True, last_axis, np.asarray(elements))
+            inputs = 1 if self.cut.has_diagonals else kind.inputs
+            elements = kind.count * kind.outputs * inputs * taps
+            moved = self._moved(self._weights, True, last_axis, np.asarray(elements))
             load += np.where(is_kept, 1, self.positions) * (fixed_weights * tiles * k + moved)
         compute = self._compute(out_tiles, chunks, weights * taps)
         tiles = self.positions * out_tiles
@@ -310,6 +314,11 @@ class ConvolutionSpace:
         store = fixed_out * tiles + self._moved(content, False, first_axis, np.asarray(count))
         return {"load": load, "store": store, "tiles": tiles, "chunks": chunks * self.positions,
                 **compute, **self._ends(content)}  # fmt: skip
+
+    @property
+    def _weights(self) -> str:
+        """What weights are loaded as."""
+        return "diagonals" if self.cut.has_diagonals else "weights"
 
     @property
     def _output_blocks(self) -> int:
@@ -413,9 +422,10 @@ class ConvolutionSpace:
             "activations", True, 0, rows.first_read[r] * columns.first_read[c] * held)  # fmt: skip
         if self.cut.repeated is None:
             size = np.minimum(self.outputs, self.kinds[0].outputs)
-            size = size * np.minimum(self.inputs, self.kinds[0].inputs) * taps
-            first = first + self._route("weights", True, -1).fixed_cycles + self._moved(
-                "weights", True, -1, size)  # fmt: skip
+            inputs = np.minimum(self.inputs, self.kinds[0].inputs)
+            size = size * (1 if self.cut.has_diagonals else inputs) * taps
+            first = first + self._route(self._weights, True, -1).fixed_cycles + self._moved(
+                self._weights, True, -1, size)  # fmt: skip
         last_tile = rows.last[r] * columns.last[c]  # of one block of outputs at least
         store = self._route(content, False, 0).fixed_cycles + self._moved(
             content, False, 0, last_tile)  # fmt: skip

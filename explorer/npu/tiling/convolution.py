@@ -27,7 +27,7 @@ from explorer.npu.tiling.bands import (
     ranges,
 )
 from explorer.npu.tiling.chunks import Chunk, Loops, Order, chunks_of
-from explorer.npu.tiling.layouts import Repeated, repeated
+from explorer.npu.tiling.layouts import Repeated, has_diagonals, repeated
 from explorer.npu.tiling.scratchpads import (
     Buffer,
     Region,
@@ -83,11 +83,23 @@ class TiledLayer:
     def taps(self) -> int:
         return self.layer.kernel[0] * self.layer.kernel[1]
 
+    @cached_property
+    def has_diagonals(self) -> bool:
+        """Whether a load makes the zeros of the weights."""
+        return self.repeated is None and has_diagonals(self.layer, self.machine)
+
+    @property
+    def weight_content(self) -> str:
+        """What weights are loaded as."""
+        return "diagonals" if self.has_diagonals else "weights"
+
     @property
     def weight_elements(self) -> int:
-        """In global memory."""
+        """In global memory, of `weight_content`."""
         if self.repeated is not None:
             return len(self.repeated.elements)
+        if self.has_diagonals:
+            return sum(len(band.outputs) for band in self.bands) * self.taps
         return sum(len(band.outputs) * len(band.inputs) for band in self.bands) * self.taps
 
     @cached_property
@@ -116,6 +128,9 @@ class TiledLayer:
 
     def weights_at(self, chunk: Chunk, output: int, index: int, tap: int) -> int:
         """Where a weight lies in its scratchpad; numbers count in the chunk."""
+        if self.has_diagonals:
+            start = self.region("weights", chunk.weight_buffer).address + output * self.taps + tap
+            return start * (self.machine.columns // self.machine.rows) + index
         if self.repeated is None:
             start = self.region("weights", chunk.weight_buffer).address
             return start + (output * len(chunk.inputs) + index) * self.taps + tap
@@ -233,7 +248,7 @@ def tile_convolution(
     """
     smallest = None
     cut = cuttable(layer, machine)
-    candidates = [sizes] if sizes is not None else _candidates(layer, machine, cut.most)
+    candidates = [sizes] if sizes is not None else _candidates(cut)
     sides = sorted({cut.side_by_side, 1}, reverse=True)
     possible: list[tuple[tuple[int, int], tuple[int, ...], TiledLayer]] = []
     for (rows, columns, outputs, inputs), together in itertools.product(candidates, sides):
@@ -285,6 +300,11 @@ class Cuttable:
         return most_inputs(self.bands)
 
     @property
+    def has_diagonals(self) -> bool:
+        """Whether a load makes the zeros of the weights."""
+        return self.repeated is None and has_diagonals(self.layer, self.machine)
+
+    @property
     def side_by_side(self) -> int:
         """Blocks of inputs that lie side by side in global memory."""
         return channels_per_block(self.machine) // self.machine.rows
@@ -303,17 +323,17 @@ def cuttable(layer: Convolution, machine: Machine) -> Cuttable:
     return Cuttable(layer=layer, machine=machine, bands=found, repeated=held)
 
 
-def _candidates(
-    layer: Convolution, machine: Machine, most: tuple[int, int]
-) -> Iterator[tuple[int, int, int, int]]:
+def _candidates(cut: Cuttable) -> Iterator[tuple[int, int, int, int]]:
     """Sizes by halves, the largest first; the last one is one of everything."""
+    layer, machine, most = cut.layer, cut.machine, cut.most
     _, height, width = layer.output_shape
     columns = halves(width)
     if machine.rows_per_element == 1 and machine.batch > 1:
         # Whole groups of the positions that the array takes at once.
         columns = sorted({min(width, blocks(c, machine.batch) * machine.batch) for c in columns}
                          | {1}, reverse=True)  # fmt: skip
-    yield from itertools.product(halves(height), columns, halves(most[0]), halves(most[1]))
+    inputs = most[1:] if cut.has_diagonals else halves(most[1])
+    yield from itertools.product(halves(height), columns, halves(most[0]), inputs)
 
 
 def halves(count: int) -> list[int]:
@@ -329,8 +349,8 @@ def buffers_of(tiled: TiledLayer) -> list[Buffer]:
     layer, machine = tiled.layer, tiled.machine
     pixels = window(layer, 0, tiled.rows) * window(layer, 1, tiled.columns)
     sums = tiled.outputs * tiled.rows * tiled.columns * layer.output.digits(machine)
-    weights = ("weights", "weights", tiled.outputs * tiled.inputs * tiled.taps, 0,
-               tiled.weight_buffers)  # fmt: skip
+    each = tiled.taps if tiled.has_diagonals else tiled.inputs * tiled.taps
+    weights = ("weights", tiled.weight_content, tiled.outputs * each, 0, tiled.weight_buffers)
     wanted = [
         (name, content, elements, 2 * index + group)
         for name, content, elements, group, count in (
@@ -381,6 +401,8 @@ def refusal(tiled: TiledLayer) -> str:
     rows, columns, outputs, inputs = tiled.rows, tiled.columns, tiled.outputs, tiled.inputs
     taps = tiled.taps
     micro = outputs * inputs * taps
+    if tiled.has_diagonals and inputs < (most := most_inputs(tiled.bands)[1]):
+        return f"a tile of a depthwise convolution has {inputs} blocks of inputs, expected {most}"
     if micro > machine.depth("micro_operations"):
         return (
             f"a chunk takes {micro} micro-operations, and there is room for "
@@ -441,7 +463,8 @@ def _moved(tiled: TiledLayer) -> tuple[int, int]:
         )
         moved += pixels * held * over_outputs * element["activations"]
         if tiled.repeated is None:
-            moved += outs * ins * taps * over_pixels * element["weights"]
+            count = outs if tiled.has_diagonals else outs * ins
+            moved += count * taps * over_pixels * element[tiled.weight_content]
         chunks += over_outputs * over_pixels * blocks(ins, tiled.inputs)
     return moved, chunks
 

@@ -1,6 +1,7 @@
 """Constants of convolutions as the array takes them, in the order in which bands are computed.
 
     weights     [band, block of columns, block of rows, ky, kx, column, row]
+    diagonals   [block of columns, ky, kx, column]          of depthwise convolutions
     constants   [block of columns, biases by class of position, factors, column]
 
 Channels that a block has too many are zeros. Averages and sums multiply with 0 and 1, and few of
@@ -35,9 +36,17 @@ class Repeated:
     """i64 of [all elements]: which one each of them is."""
 
 
+def has_diagonals(layer: Convolution, machine: Machine) -> bool:
+    """Whether each output reads one input, that of its own number: a load makes the zeros then."""
+    is_depthwise = layer.groups == layer.weights.shape[0] == layer.input_shape[0] > 1
+    return "diagonals" in machine.by_content and is_depthwise and len(layer.parts or (0,)) == 1
+
+
 def weights(layer: Convolution, machine: Machine) -> np.ndarray:
     """Bytes of a layer's weights: of repeated ones those that differ."""
     found = repeated(layer, machine)
+    if found is None and has_diagonals(layer, machine):
+        return packed(_diagonals(layer, machine), machine.weight_bits)
     elements = _elements(layer, machine) if found is None else found.elements
     return packed(elements, machine.weight_bits)
 
@@ -71,6 +80,14 @@ def _elements(layer: Convolution, machine: Machine) -> np.ndarray:
         for block in band.outputs
     ]
     return np.concatenate(parts)
+
+
+def _diagonals(layer: Convolution, machine: Machine) -> np.ndarray:
+    """i64 of [block of columns, ky, kx, column]."""
+    count = blocks(layer.weights.shape[0], machine.columns)
+    found = np.zeros((count * machine.columns, *layer.kernel), np.int64)
+    found[: layer.weights.shape[0]] = layer.weights[:, 0]
+    return found.reshape(count, machine.columns, *layer.kernel).transpose(0, 2, 3, 1)
 
 
 def _of_block(

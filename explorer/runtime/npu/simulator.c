@@ -13,7 +13,8 @@ typedef int64_t i64;
 
 enum { OK, FAULT_SCRATCHPAD, FAULT_GLOBAL, FAULT_DEADLOCK, FAULT_WORK };
 enum { LOAD, STORE, MULTIPLY, FINISH, VECTOR, TABLE, REQUANTIZE, SOFTMAX, NORMALIZE };
-enum { MICRO, WEIGHTS, ACTIVATIONS, ACCUMULATORS, OUTPUTS, WIDENED, TABLES, GATHERED, CONTENTS };
+enum { MICRO, WEIGHTS, ACTIVATIONS, ACCUMULATORS, OUTPUTS, WIDENED, TABLES, GATHERED, DIAGONALS,
+       CONTENTS };
 enum { MINIMUM, MAXIMUM, ADD, SHIFT_RIGHT, MULTIPLIED };
 enum { MULTIPLIER_SHIFT, DOUBLING_HIGH_MULTIPLY, SHIFT };
 enum { NEAREST_EVEN, NEAREST_UP, NEAREST_AWAY, DOWN, TO_ZERO };
@@ -170,11 +171,22 @@ static void fill(uint8_t **at, i64 elements, const uint8_t *pattern, i64 bytes) 
 }
 
 static i64 number_bits(i64 content) {
-  if (content == WEIGHTS || content == GATHERED) return config[C_WEIGHT_BITS];
+  if (content == WEIGHTS || content == GATHERED || content == DIAGONALS)
+    return config[C_WEIGHT_BITS];
   if (content == ACTIVATIONS) return config[C_INPUT_BITS];
   if (content == ACCUMULATORS || content == OUTPUTS || content == WIDENED)
     return config[C_ACCUMULATOR_BITS];
   return 8;
+}
+
+// A number for each column becomes weights: columns / rows elements with zeros around a diagonal.
+static void expand(uint8_t *to, const uint8_t *from, i64 elements, i64 bytes) {
+  i64 rows = config[C_ROWS], columns = config[C_COLUMNS], bits = config[C_WEIGHT_BITS];
+  for (i64 i = 0; i < elements; i++, to += bytes) {
+    memset(to, 0, (size_t)bytes);
+    for (i64 c = 0; c < columns; c++)
+      put(to, (c / rows * columns + c) * rows + c % rows, bits, get(from, i * columns + c, bits));
+  }
 }
 
 static i64 transfer(i64 number, const i64 *in) {
@@ -214,6 +226,8 @@ static i64 transfer(i64 number, const i64 *in) {
     for (i64 x = 0; x < pieces; x++, here += each * bytes) {
       if (content == WIDENED)
         for (i64 i = 0; i < each * numbers; i++) put(here, i, wide, get(there + x * step, i, narrow));
+      else if (content == DIAGONALS)
+        expand(here, there + x * step, each, bytes);
       else
         memcpy(here, there + x * step, (size_t)(each * bytes));
     }

@@ -216,7 +216,7 @@ def _fields(kind: str, machine: Machine, widths: dict[str, int]) -> Sequence[Wan
 
 def _transfer_fields(kind: str, machine: Machine, widths: dict[str, int]) -> list[Wanted]:
     fields: list[Wanted] = [
-        ("memory", 3),
+        ("memory", 4 if "diagonals" in machine.by_content else 3),
         ("scratchpad_address", widths["scratchpad_address"]),
         ("global_address", widths["global_address"]),
         ("y_size", widths["size"]),

@@ -94,6 +94,12 @@ class InstructionSet(Protocol):
         ...
 
     @property
+    def expands_diagonals(self) -> bool:
+        """Whether a load makes weights of a number for each column: those of a diagonal, with
+        zeros around it."""
+        ...
+
+    @property
     def moves_on_chip(self) -> bool:
         """Whether a transfer can have its other end in the scratchpad of activations."""
         ...
@@ -127,6 +133,7 @@ class StatedSet:
     pads_with_values: bool = True
     requantizes: bool = True
     gathers_weights: bool = True
+    expands_diagonals: bool = True
     moves_on_chip: bool = True
     has_unused_fields: bool = False
 
@@ -153,6 +160,7 @@ VTA = StatedSet(
     pads_with_values=False,
     requantizes=False,
     gathers_weights=False,
+    expands_diagonals=False,
     moves_on_chip=False,
     has_unused_fields=True,
 )  # fmt: skip

@@ -47,13 +47,17 @@ MAX_CHANNELS = 64
 
 CONTENTS = (
     "micro_operations", "weights", "activations", "accumulators", "outputs", "widened", "tables",
-    "gathered",
+    "gathered", "diagonals",
 )  # fmt: skip
 """By their number in instructions, VTA's first. `outputs` are accumulators that a store makes
 narrow, `widened` are narrow numbers that a load makes accumulators, `gathered` are activations that
-a load makes weights: each is those of one column."""
+a load makes weights: each is those of one column. `diagonals` are weights of a depthwise
+convolution, a number for each column, that a load makes weights with zeros around a diagonal."""
 
-KEPT_AS = {"outputs": "accumulators", "widened": "accumulators", "gathered": "weights"}
+KEPT_AS = {
+    "outputs": "accumulators", "widened": "accumulators", "gathered": "weights",
+    "diagonals": "weights",
+}  # fmt: skip
 """What lies in the scratchpad, of contents that are another one there."""
 
 
@@ -459,6 +463,11 @@ def _spaces(machine: Machine) -> tuple[Space, ...]:
         sizes["tables"] = ((bits + 7) // 8,) * 2
     if machine.instruction_set.gathers_weights and machine.input_bits == machine.weight_bits:
         sizes["gathered"] = sizes["activations"]
+    if machine.instruction_set.expands_diagonals and not machine.columns % machine.rows:
+        sizes["diagonals"] = (
+            weight * (machine.columns // machine.rows),
+            machine.columns * machine.weight_bits // 8,
+        )
     spaces = [_space(machine, content, *sizes[content]) for content in CONTENTS if content in sizes]
     depths = {space.content: space.depth for space in spaces}
     sources = max(depths["accumulators"], depths["activations"])

@@ -109,6 +109,7 @@ class Reference:
             "weights": self.machine.weight_bits,
             "activations": self.machine.input_bits,
             "gathered": self.machine.input_bits,
+            "diagonals": self.machine.weight_bits,
             "micro_operations": 8,
             "tables": 8,
         }.get(content, self.machine.accumulator_bits)
@@ -149,8 +150,18 @@ class Reference:
                     data = self.other_end(op)[start : start + space.global_bytes]
                     if op.memory == "widened":
                         data = pack(unpack(data, self.machine.input_bits), self.bits("widened"))
+                    if op.memory == "diagonals":
+                        data = self.expanded(data)
                 self.put(op.memory, at, data)
                 at += 1
+
+    def expanded(self, data):
+        """[block of rows, column, row] with the numbers where column and row are the same."""
+        rows, columns = self.machine.rows, self.machine.columns
+        found = np.zeros((columns // rows, columns, rows), np.int64)
+        for column, number in enumerate(unpack(data, self.machine.weight_bits)):
+            found[column // rows, column, column % rows] = number
+        return pack(found.reshape(-1), self.machine.weight_bits)
 
     def store(self, op):
         space = self.machine.by_content[op.memory]

@@ -12,7 +12,7 @@ from npu_layers import compared, machine
 
 from explorer.ir.requantization import Requantization, fixed_point
 from explorer.npu import Elementwise, ElementwiseOperand, LayerError, compile_layer
-from explorer.targets.npu.instructions import Multiply, Vector
+from explorer.targets.npu.instructions import Multiply, Requantize, Vector
 
 NPUS = ["edge-64", "mac-128", "odd-12x20", "tiny-8", "vta-16", "vta-32"]
 SHAPE = (45, 9, 7)
@@ -76,8 +76,10 @@ def test_a_lift_is_part_of_a_factor_where_that_rounds_alike(name, shift, lifts):
     made, _ = compared(layer, found, np.random.default_rng(5), sizes=(1, 20, 2))
     operations = [op.operation for op in made.instructions if isinstance(op, Vector)]
     assert operations.count("shift_right") == lifts
-    # Zero points, the sum; the left side is where the result is made.
-    assert operations.count("add") == 3
+    # Zero points are added where sides are scaled; the left side is where the result is made.
+    assert operations.count("add") == 1
+    biased = [op.biased for op in made.instructions if isinstance(op, Requantize)]
+    assert biased == [True, True, False]
     assert not any(isinstance(op, Multiply) for op in made.instructions)
 
 

@@ -15,7 +15,7 @@ from npu_layers import compared, convolution, machine, rescaling
 from npu_machines import machines
 
 from explorer.errors import InputError
-from explorer.ir.requantization import Requantization
+from explorer.ir.requantization import FixedPoint, Requantization, multiplied
 from explorer.npu import (
     Addresses,
     Convolution,
@@ -30,7 +30,7 @@ from explorer.npu.layers.layer import Affine
 from explorer.npu.program.compiling import tile_with_reason
 from explorer.runtime.npu import simulate
 from explorer.targets.npu.assembly import line_of
-from explorer.targets.npu.instructions import Multiply
+from explorer.targets.npu.instructions import Multiply, Requantize, Vector
 
 NPUS = ["edge-64", "mac-128", "odd-12x20", "tiny-8", "vta-16", "vta-32"]
 
@@ -329,3 +329,28 @@ def test_layers_give_the_same_bytes_in_vtas_own_simulator(tmp_path):
         theirs = vta_simulator.run(simulator, made.program, image.tobytes(), tmp_path)
         assert theirs == simulate(made.program, image, vta).image
         np.testing.assert_array_equal(made.output_of(theirs), layer.run(x))
+
+
+@pytest.mark.parametrize("name", ["edge-64", "mac-128", "odd-12x20", "tiny-8"])
+def test_biases_are_added_where_sums_are_requantized(name):
+    found, random = machine(name), np.random.default_rng(12)
+    layer = convolution(found, random, outputs=45)
+    made, _ = compared(layer, found, random)
+    assert not any(isinstance(op, Vector) for op in made.instructions)
+    assert all(op.biased for op in made.instructions if isinstance(op, Requantize))
+
+
+def test_sums_with_their_biases_wrap_around():
+    """As the separate addition does: 32 bits, whatever the factor makes of them."""
+    found, random = machine("tiny-8"), np.random.default_rng(13)
+    layer = convolution(found, random, inputs=4, outputs=8, kernel=(1, 1), zero_point=0)
+    layer.bias[:] = [2**31 - 1, -(2**31), 2**31 - 1, -(2**31), 0, -1, 1, 2**30]
+    layer.weights[:] = 1
+    made = compile_layer(layer, found)
+    image = made.image_with(np.full(layer.input_shape, 127))
+    sums = (4 * 127 + layer.bias + 2**31) % 2**32 - 2**31
+    factors = FixedPoint(layer.rescaling.multipliers, layer.rescaling.shifts)
+    scaled = multiplied(sums, factors, layer.rescaling.how) + layer.rescaling.zero_point
+    expected = np.clip(scaled, layer.rescaling.low, layer.rescaling.high)
+    got = made.output_of(simulate(made.program, image, found).image)
+    np.testing.assert_array_equal(got, np.broadcast_to(expected[:, None, None], got.shape))

@@ -231,7 +231,9 @@ class _Reader:
             return [*found, ("activations", source[0], read), ("weights", weight[0], last)]
         if isinstance(op, Vector) and op.use_immediate:
             return found
-        found.append(("accumulators", source[0], read + isinstance(op, Requantize)))
+        if isinstance(op, Requantize):
+            read += 1 + op.biased
+        found.append(("accumulators", source[0], read))
         return [*found, ("tables", op.table, op.table)] if isinstance(op, Table) else found
 
     def _ends(self, begin: int, count: int) -> tuple[Ends, Ends, Ends]:

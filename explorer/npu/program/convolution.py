@@ -126,6 +126,8 @@ def vector_passes(layer: Convolution, machine: Machine) -> int:
     """How often the vector engine goes through all sums of a tile at least, with an instruction
     each time; what stores that only cut need is left out."""
     scaling = layer.rescaling
+    if layouts.adds_biases(layer, machine):
+        return 1
     found = 1 if layer.moved is None else 3  # biases, and what is multiplied and added
     if scaling is None or not layer.is_scaled:
         return found
@@ -333,6 +335,11 @@ class ConvolutionWriter(Stream):
 
     def _rescale(self, chunk: Chunk) -> list[Instruction]:
         scaling, count = self.layer.rescaling, self.borders.count
+        if scaling is not None and layouts.adds_biases(self.layer, self.machine):
+            return self._vector(
+                chunk, Requantize, 0, biased=True, offset=scaling.zero_point, low=scaling.low,
+                high=scaling.high,
+            )  # fmt: skip
         found = self._biases(chunk)
         if self.layer.moved is not None:
             for operation, constant in (("multiply", self.each - 2), ("add", self.each - 1)):

@@ -1,6 +1,6 @@
 """Elementwise layers as instructions.
 
-    left   add -zero point, shift to the left, requantize (all bits kept)          in its place
+    left   shift to the left, requantize (adds -zero point before, all bits kept)   in its place
     right  the same
     result left, or zeros and left; operation with right; requantize, or zero point and limits
 
@@ -13,11 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from explorer.npu.layers.elementwise import OPERATIONS, Elementwise, Factor
+from explorer.npu.layers.elementwise import (
+    OPERATIONS,
+    Elementwise,
+    ElementwiseOperand,
+    Factor,
+)
 from explorer.npu.layers.stated_requantization import is_stated
 from explorer.npu.program.addresses import Addresses
 from explorer.npu.program.vector import VectorWriter
-from explorer.npu.tiling.vector import TiledVectors, VectorTile
+from explorer.npu.tiling.vector import TiledVectors, VectorTile, elements_of_factor
 from explorer.targets.npu.instructions import Instruction, MicroOperation, Requantize, Vector
 
 MAX_SHIFT = 31
@@ -61,11 +66,21 @@ class ElementwiseWriter(VectorWriter):
         yield from self.immediate(results, size, "minimum", layer.high)
 
     @property
-    def factors(self) -> tuple[Factor, ...]:
-        """Of operands with what they are shifted by before, where that is the same."""
-        computed = [one.factor for one in self.made.operands if one.constant is None]
-        found = [self._joined(factor) or factor for factor in computed]
-        return tuple(factor for factor in (*found, self.made.factor) if factor is not None)
+    def factors(self) -> tuple[tuple[int, ...], ...]:
+        """Of operands with what they are shifted by before, where that is the same; with the bias
+        that goes with each, where an instruction adds it."""
+        layer, found = self.made, list[tuple[int, ...]]()
+        for one in layer.operands:
+            if one.constant is None and one.factor is not None:
+                found.append((*(self._joined(one.factor) or one.factor), self._bias(one)))
+        if layer.factor is not None:
+            found.append((*layer.factor, 0))
+        return tuple(factor[: elements_of_factor(layer, self.machine)] for factor in found)
+
+    def _bias(self, operand: ElementwiseOperand) -> int:
+        """What is added before an operand is scaled, and after it is shifted."""
+        lift = 0 if self._joined(operand.factor) else self.made.lift
+        return -operand.zero_point << lift
 
     def _joined(self, factor: Factor | None) -> Factor | None:
         """A factor times two to the power of the lift; None where it rounds otherwise."""
@@ -86,22 +101,25 @@ class ElementwiseWriter(VectorWriter):
     def _operand(self, tile: VectorTile, index: int, number: int) -> Iterator[Instruction]:
         layer, (start, size) = self.made, self._extent_of(tile, index)
         operand = layer.operands[index]
-        if operand.zero_point:
+        is_biased = operand.factor is not None and self.machine.instruction_set.adds_biases
+        if operand.zero_point and not is_biased:
             yield from self.immediate(start, size, "add", -operand.zero_point)
         if layer.lift and self._joined(operand.factor) is None:
             yield from self.immediate(start, size, "shift_right", -layer.lift)
         if operand.factor is not None:
             width = layer.width(self.machine)
-            yield from self._scaled(start, size, number, operand.factor, width)
+            biased = is_biased and operand.zero_point != 0
+            yield from self._scaled(start, size, number, operand.factor, width, biased)
         if index and layer.kind == "sub":
             yield from self.immediate(start, size, "multiply", -1)
 
     def _scaled(
-        self, start: int, size: int, number: int, factor: Factor, width: int
+        self, start: int, size: int, number: int, factor: Factor, width: int, biased: bool = False
     ) -> list[Instruction]:
-        """By the factor of that number, all bits kept; `width`: of what is scaled."""
+        """By the factor of that number, all bits kept; `width`: of what is scaled; `biased`: after
+        its bias is added."""
         if self.machine.instruction_set.requantizes:
-            return self._requantize(start, size, number, wide=True)
+            return self._requantize(start, size, number, wide=True, biased=biased)
         if is_stated(self.made.how):
             steps = self.made.steps(factor, width)
             assert not isinstance(steps, str), steps
@@ -111,5 +129,6 @@ class ElementwiseWriter(VectorWriter):
         return self.immediate(start, size, "shift_right", bits)
 
     def _requantize(self, start: int, size: int, number: int, **fields: int) -> list[Instruction]:
-        micro = [MicroOperation(start, self.tiled.factors_at + 2 * number)]
+        each = elements_of_factor(self.made, self.machine)
+        micro = [MicroOperation(start, self.tiled.factors_at + each * number)]
         return self.loop(Requantize, micro, inner=size, destination_inner=1, **fields)

@@ -65,8 +65,8 @@ class VectorWriter(Stream):
         return (*self.layer.inputs, self.layer.output)
 
     @property
-    def factors(self) -> tuple[tuple[int, int], ...]:
-        """Multipliers and shifts as the machine takes them."""
+    def factors(self) -> tuple[tuple[int, ...], ...]:
+        """Multipliers and shifts as the machine takes them, perhaps with biases."""
         return self.layer.factors
 
     def constants(self) -> dict[str, np.ndarray]:

@@ -128,12 +128,21 @@ def _factors(scaling: Rescaling, machine: Machine) -> tuple[np.ndarray, ...]:
     return shifts, multipliers, half_steps(shifts), *bounds_of(scaling)
 
 
+def adds_biases(layer: Convolution, machine: Machine) -> bool:
+    """Whether the instruction that requantizes adds the biases, too: the same ones everywhere."""
+    is_possible = layer.rescaling is not None and layer.is_scaled and layer.moved is None
+    return (
+        is_possible and machine.instruction_set.adds_biases and borders(layer, machine).count == 1
+    )
+
+
 def constants(layer: Convolution, machine: Machine) -> np.ndarray:
-    """Bytes of biases and factors."""
+    """Bytes of biases and factors; biases come last where `adds_biases`."""
     values = list(borders(layer, machine).biases(layer))
     scaling = layer.rescaling
     if scaling is not None and layer.is_scaled:
-        values += list(_factors(scaling, machine))
+        factors = list(_factors(scaling, machine))
+        values = [*factors, *values] if adds_biases(layer, machine) else [*values, *factors]
     if layer.moved is not None:
         values += [layer.moved.multipliers, layer.moved.addends]
     stacked = np.stack([np.asarray(v, np.int64) for v in values])

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from explorer.npu.layers.accesses import Access, VectorLayer
+from explorer.npu.layers.elementwise import Elementwise
 from explorer.npu.layers.layer import RoomError
 from explorer.npu.layers.tensors import blocks, channels_per_block, element_problem, most_padding
 from explorer.npu.tiling.bands import ranges
@@ -122,7 +123,14 @@ class TiledVectors:
 def factor_elements(layer: VectorLayer, machine: Machine) -> int:
     """Accumulators that multipliers, shifts and the lists behind them take."""
     listed = sum(blocks(len(numbers), machine.columns) for numbers in layer.lists)
-    return 2 * len(layer.factors) + listed
+    return elements_of_factor(layer, machine) * len(layer.factors) + listed
+
+
+def elements_of_factor(layer: VectorLayer, machine: Machine) -> int:
+    """Accumulators of one: multiplier and shift, and what is added before where an instruction
+    does that."""
+    is_scaled = isinstance(layer, Elementwise)
+    return 2 + (is_scaled and machine.instruction_set.adds_biases)
 
 
 def table_address(machine: Machine) -> int:

@@ -148,7 +148,8 @@ static int accesses_of(const i64 *in, Access *found) {
     return 4;
   }
   if (opcode == VECTOR && in[I_USE_IMMEDIATE]) return 2;
-  found[2] = (Access){ACCUMULATORS, least[1], most[1] + (opcode == REQUANTIZE)};
+  if (opcode == REQUANTIZE) most[1] += 1 + in[I_BIASED];
+  found[2] = (Access){ACCUMULATORS, least[1], most[1]};
   if (opcode != TABLE) return 3;
   found[3] = (Access){TABLES, in[I_TABLE], in[I_TABLE]};
   return 4;
@@ -428,7 +429,9 @@ static void vector_step(const i64 *in, i64 destination, i64 source) {
     }
   } else {
     const uint8_t *shifts = element_of(ACCUMULATORS, source + 1);
+    const uint8_t *biases = in[I_BIASED] ? element_of(ACCUMULATORS, source + 2) : NULL;
     for (i64 i = 0; i < numbers; i++) {
+      if (biases) put(out, i, bits, computed(ADD, get(out, i, bits), get(biases, i, bits)));
       i64 value = requantized(get(out, i, bits), get(second, i, bits), get(shifts, i, bits));
       value += in[I_OFFSET];
       if (!in[I_WIDE])

@@ -39,7 +39,7 @@ COLUMNS = (
     "destination_outer", "destination_inner", "source_outer", "source_inner",
     "weight_outer", "weight_inner", "batch", "destination_step", "source_step",
     "operation", "use_immediate", "immediate", "table", "wide", "offset", "low", "high",
-    "count", "step", "valid", "centered", "shift", "on_chip",
+    "count", "step", "valid", "centered", "shift", "on_chip", "biased",
 )  # fmt: skip
 COLUMN = {name: index for index, name in enumerate(COLUMNS)}
 DEFAULTS = {"batch": 1, "destination_step": 1, "source_step": 1, "x_step": 1}

@@ -262,7 +262,8 @@ def _operation_fields(
             ("count", count), ("step", sums), ("valid", machine.columns.bit_length()), *limits
         ]  # fmt: skip
         return [*row, ("centered", 1), ("shift", 6)] if kind == "normalize" else row
-    return [("wide", 1), *limits]
+    biased: list[Wanted] = [("biased", 1)] if machine.instruction_set.adds_biases else []
+    return [("wide", 1), *limits, *biased]
 
 
 def _micro_fields(machine: Machine) -> list[Wanted]:

@@ -88,6 +88,11 @@ class InstructionSet(Protocol):
         ...
 
     @property
+    def adds_biases(self) -> bool:
+        """Whether the instruction that requantizes can add a bias before."""
+        ...
+
+    @property
     def gathers_weights(self) -> bool:
         """Whether a load makes weights of activations, one column at a time; else a load of
         weights takes activations of as many positions as there are columns."""
@@ -132,6 +137,7 @@ class StatedSet:
     skips_elements: bool = True
     pads_with_values: bool = True
     requantizes: bool = True
+    adds_biases: bool = True
     gathers_weights: bool = True
     expands_diagonals: bool = True
     moves_on_chip: bool = True
@@ -159,6 +165,7 @@ VTA = StatedSet(
     skips_elements=False,
     pads_with_values=False,
     requantizes=False,
+    adds_biases=False,
     gathers_weights=False,
     expands_diagonals=False,
     moves_on_chip=False,

@@ -143,10 +143,13 @@ class Requantize(Loop):
 
     With `wide` they are kept as they are: sums that go on being computed with.
 
-    Multipliers lie in accumulators[source], shifts in the element behind: one per column.
+    Multipliers lie in accumulators[source], shifts in the next element: one per column. With
+    `biased` the element after these is added first.
     """
 
     kind: ClassVar[str] = "requantize"
+
+    biased: bool = False
 
     wide: bool = False
     """All bits are kept, whatever `low` and `high` say."""

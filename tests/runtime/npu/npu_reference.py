@@ -238,6 +238,8 @@ class Reference:
             factors = FixedPoint(self.sums(source), shifts)
             if how.scheme == "shift":
                 factors = FixedPoint(np.ones_like(shifts), shifts)
+            if op.biased:
+                self.put_sums(destination, self.sums(destination) + self.sums(source + 2))
             value = multiplied(self.sums(destination), factors, how)
             value = value + op.offset
             self.put_sums(destination, value if op.wide else np.clip(value, op.low, op.high))

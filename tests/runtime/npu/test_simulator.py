@@ -162,7 +162,7 @@ def loops(draw, machine, record):
         values["table"] = draw(st.integers(0, machine.depth("tables") - 1))
     if record is Requantize:
         values |= dict(offset=draw(st.integers(-3, 3)), low=-7, high=draw(st.integers(0, 7)),
-                       wide=draw(st.booleans()))  # fmt: skip
+                       wide=draw(st.booleans()), biased=draw(st.booleans()))  # fmt: skip
     return record(**values)
 
 

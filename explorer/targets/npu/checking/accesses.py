@@ -108,7 +108,7 @@ def _loop_accesses(
             found += [("activations", sources, True, False), ("weights", weights, True, False)]
     else:
         if isinstance(op, Requantize):
-            sources.step(2, 1)  # multipliers, and shifts behind them
+            sources.step(2 + op.biased, 1)  # multipliers, shifts, and biases
         if isinstance(op, RowLoop):
             destinations.step(op.count, op.step)
             sources.step(machine.row_constants(op.kind, op.count), 1)

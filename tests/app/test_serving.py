@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from multiprocessing.forkserver import ensure_running
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -15,7 +16,7 @@ from explorer.app.protocol import Bisection, CompileRequest, Failure, Progress
 from explorer.app.server.redirect import open_page
 from explorer.app.server.serving import ending_by_signals, serve
 from explorer.app.upload_folder import upload_folder
-from explorer.app.worker.process import CompilerProcess
+from explorer.app.worker.process import CompilerProcess, start_context
 from explorer.app.worker.standby import StandbyWorkers
 from explorer.errors import InputError
 from explorer.results import Trace
@@ -131,6 +132,8 @@ class MessyCompiler(QuickCompiler):
 def test_what_a_worker_left_is_removed_when_its_page_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
+    start_context()
+    ensure_running()  # what workers are forked from began with another folder
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     told: SimpleQueue[object] = SimpleQueue()

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import signal
+import tempfile
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -443,8 +445,17 @@ class Worker:
             self._connection.send_bytes(json.dumps(message).encode())
 
 
-def work(connection: Connection, needs: Connection, make_compiler: Callable[[], Compiler]) -> None:
-    """The worker's process, until the app closes the connections or ends it."""
+def work(
+    connection: Connection,
+    needs: Connection,
+    make_compiler: Callable[[], Compiler],
+    environment: Mapping[str, str],
+) -> None:
+    """The worker's process, until the app closes the connections or ends it. `environment`: of the
+    app now; a process that was forked has that of an earlier time."""
+    os.environ.clear()
+    os.environ.update(environment)
+    tempfile.tempdir = None  # it depends on the environment
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is for the app, which ends its workers
     limit_memory()  # a file that asks for more ends in a message, and not the machine
     try:

@@ -92,6 +92,7 @@ class Visit:
         self.page = seen.page
         self.names = seen.names
         self.is_clean = seen.is_clean
+        self.step = seen.step
         self.current_pass = seen.current_pass
         self.expect_pass = seen.expect_pass
         self.expect_names = seen.expect_names

@@ -12,8 +12,6 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from playwright.sync_api import expect
 
-from explorer.app.uploads import UPLOAD_LIMIT_BYTES
-
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 MARKUP = "<script>alert(1)</script><img src=x onerror=alert(2)>"
@@ -113,20 +111,6 @@ def test_a_file_that_cannot_be_compiled_says_why_and_what_was_shown_stays(
     page.keyboard.press("j")
     assert page.locator('.pass-row[aria-current="step"] .pass-name').inner_text() != before
     assert seen.is_clean(), seen
-
-
-def test_a_file_that_is_too_large_is_refused_before_it_is_sent(
-    opened_app: Callable[..., Any], tmp_path: Path
-):
-    seen = opened_app()
-    path = tmp_path / "large.onnx"
-    with path.open("wb") as file:
-        file.truncate(UPLOAD_LIMIT_BYTES + 1)  # a sparse file: no bytes are written
-    choose_file(seen, path)
-    text = refusal(seen)
-    assert "'large.onnx' is larger than 512 MiB, the most that a page may send" in text
-    assert "start the explorer with its path instead" in text
-    assert seen.page.locator(".node").count() > 3
 
 
 @pytest.fixture

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-pytestmark = pytest.mark.browser
+from explorer.app.uploads import UPLOAD_LIMIT_BYTES
 
 
+@pytest.mark.browser
 def test_the_app_compiles_shows_a_model_and_switches_a_pass_off_and_on(opened_app: Any):
     watched = opened_app()
     page = watched.page
@@ -35,6 +36,7 @@ def test_the_app_compiles_shows_a_model_and_switches_a_pass_off_and_on(opened_ap
     assert watched.is_clean(), watched
 
 
+@pytest.mark.browser
 def test_a_failure_a_dead_worker_and_a_lost_device_cost_only_what_they_were_at(opened_app: Any):
     watched = opened_app()
     page = watched.page
@@ -76,6 +78,7 @@ def test_a_failure_a_dead_worker_and_a_lost_device_cost_only_what_they_were_at(o
     assert watched.is_clean(), watched
 
 
+@pytest.mark.browser
 def test_work_says_how_long_it_takes_and_is_cancelled_and_the_rest_stays(opened_app: Any):
     watched = opened_app()
     page = watched.page
@@ -101,6 +104,16 @@ def test_work_says_how_long_it_takes_and_is_cancelled_and_the_rest_stays(opened_
         watched.wait_until_done()
     target.select_option("patient")
     expect(page.locator(".background .elapsed")).to_have_text(re.compile(r"^0:\d\d"))
+    with watched.step("passes are shown while errors are still compared"):
+        page.locator(".background", has_text="comparing 1 of 3").wait_for()
+        expect(page.locator(".verdict")).to_contain_text("comparing")
+        page.keyboard.press("a")
+        page.locator(".dock-body .empty", has_text="Being compared").wait_for()
+        # What is asked for in the meantime does not wait for the comparison.
+        page.get_by_role("checkbox", name="run fuse-add").last.check()
+        off = page.locator(".pass.off .pass-name")
+        expect(off.filter(has_text="fuse-add")).to_have_count(0)
+        expect(off.filter(has_text="fuse-activation")).to_have_count(1)
     assert watched.is_clean(), watched
 
 
@@ -115,6 +128,7 @@ DROP = """kind => {
 }"""
 
 
+@pytest.mark.browser
 def test_files_are_uploaded_dropped_and_refused_and_their_names_stay_text(
     opened_app: Any, tmp_path: Path
 ):
@@ -139,6 +153,18 @@ def test_files_are_uploaded_dropped_and_refused_and_their_names_stay_text(
     banner = page.get_by_role("alert")
     banner.wait_for()
     assert "'model.pickle' is nothing that can be read here" in banner.inner_text()
+
+    banner.get_by_role("button", name="dismiss").click()
+    file = tmp_path / "large.onnx"
+    with file.open("wb") as opened:
+        opened.truncate(UPLOAD_LIMIT_BYTES + 1)  # a sparse file: no bytes are written
+    page.get_by_label("model file").set_input_files(str(file))
+    expect(banner).to_contain_text(
+        "'large.onnx' is larger than 512 MiB, the most that a page may send"
+    )
+    expect(banner).to_contain_text("start the explorer with its path instead")
+    expect(page.locator(".node").nth(3)).to_be_attached()
+    banner.get_by_role("button", name="dismiss").click()
 
     watched.open_offered("hostile.onnx")
     page.locator(".welcome h2", has_text="<script>alert('x')</script>").wait_for()
@@ -167,22 +193,7 @@ def test_the_websocket_refuses_other_origins(invented_address: str):
     assert connection.getresponse().status == 403
 
 
-def test_passes_are_shown_while_errors_are_still_compared(opened_app: Any):
-    watched = opened_app()
-    page = watched.page
-    page.get_by_label("target", exact=True).select_option("patient")
-    watched.wait_for_branch("for patient")
-    page.locator(".background", has_text="comparing 1 of 3").wait_for()
-    expect(page.locator(".verdict")).to_contain_text("comparing")
-    page.keyboard.press("a")
-    page.locator(".dock-body .empty", has_text="Being compared").wait_for()
-    # What is asked for in the meantime does not wait for the comparison.
-    page.get_by_role("checkbox", name="run fuse-activation").uncheck()
-    watched.wait_for_branch("without fuse-activation, for patient")
-    expect(page.locator(".pass.off .pass-name")).to_have_text("fuse-activation")
-    assert watched.is_clean(), watched
-
-
+@pytest.mark.browser
 def test_errors_and_times_are_added_and_the_guilty_rewrite_is_found_and_left_out(opened_app: Any):
     watched = opened_app()
     page = watched.page
@@ -208,68 +219,100 @@ def test_errors_and_times_are_added_and_the_guilty_rewrite_is_found_and_left_out
     assert watched.is_clean(), watched
 
 
-def test_one_change_or_several_become_a_branch_that_can_be_compared(opened_app: Any):
+@pytest.mark.browser
+def test_changes_become_branches_and_buffers_are_pinned(opened_app: Any):
     watched = opened_app()
     page = watched.page
-    page.locator('.node[data-id="conv_1"]').click()
-    page.get_by_role("button", name="fork +").click()
-    knob = page.get_by_label("pixels of conv_1")
-    knob.wait_for()
-    assert knob.locator("option").all_inner_texts() == ["2", "4", "8"]
-    knob.select_option(label="4")
-    watched.wait_for_branch("conv_1 pixels = 4")
-    page.locator(".knob-row.changed", has_text="pixels").wait_for()
-    # The dock stays what it is while results arrive: no click is lost.
-    page.get_by_role("tab", name="compare", exact=True).click()
-    page.wait_for_selector(".first-difference")
-    expect(page.locator(".first-difference")).to_have_text("schedule-loops/conv_1/pixels")
-    expect(page.locator(".partings")).to_contain_text("A 8")
-    expect(page.locator(".partings")).to_contain_text("B 4")
-    expect(page.locator(".partings")).to_contain_text("as many as fit")
+    with watched.step("one change becomes a branch that can be compared"):
+        page.locator('.node[data-id="conv_1"]').click()
+        page.get_by_role("button", name="fork +").click()
+        knob = page.get_by_label("pixels of conv_1")
+        knob.wait_for()
+        assert knob.locator("option").all_inner_texts() == ["2", "4", "8"]
+        knob.select_option(label="4")
+        watched.wait_for_branch("conv_1 pixels = 4")
+        page.locator(".knob-row.changed", has_text="pixels").wait_for()
+        # The dock stays what it is while results arrive: no click is lost.
+        page.get_by_role("tab", name="compare", exact=True).click()
+        page.wait_for_selector(".first-difference")
+        expect(page.locator(".first-difference")).to_have_text("schedule-loops/conv_1/pixels")
+        expect(page.locator(".partings")).to_contain_text("A 8")
+        expect(page.locator(".partings")).to_contain_text("B 4")
+        expect(page.locator(".partings")).to_contain_text("as many as fit")
+        page.get_by_label("branch", exact=True).select_option(index=0)
+        watched.wait_for_branch("first")
+    with watched.step("several changes become one branch"):
+        page.get_by_role("checkbox", name="compile every change at once").uncheck()
+        page.get_by_label("pixels of conv_1").select_option(label="2")
+        page.get_by_role("checkbox", name="pass fuse-add in the fork").uncheck()
+        changes = page.locator(".fork-change")
+        expect(changes).to_have_count(2)
+        expect(changes.filter(has_text="schedule-loops/conv_1/pixels = 2")).to_have_count(1)
+        expect(changes.filter(has_text="without fuse-add")).to_have_count(1)
+        page.get_by_role("button", name="take back: without fuse-add").click()
+        page.get_by_role("button", name="compile this fork").click()
+        watched.wait_for_branch("conv_1 pixels = 2")
+        assert watched.branch() == "3  conv_1 pixels = 2"
+    page.get_by_role("checkbox", name="compile every change at once").check()
     page.get_by_label("branch", exact=True).select_option(index=0)
     watched.wait_for_branch("first")
-
-    page.get_by_role("checkbox", name="compile every change at once").uncheck()
-    page.get_by_label("pixels of conv_1").select_option(label="2")
-    page.get_by_role("checkbox", name="pass fuse-add in the fork").uncheck()
-    changes = page.locator(".fork-change")
-    expect(changes).to_have_count(2)
-    expect(changes.filter(has_text="schedule-loops/conv_1/pixels = 2")).to_have_count(1)
-    expect(changes.filter(has_text="without fuse-add")).to_have_count(1)
-    page.get_by_role("button", name="take back: without fuse-add").click()
-    page.get_by_role("button", name="compile this fork").click()
-    watched.wait_for_branch("conv_1 pixels = 2")
-    assert watched.branch() == "3  conv_1 pixels = 2"
+    with watched.step("a buffer is pinned"):
+        page.keyboard.press("m")
+        page.locator('.node[data-id="conv_1"]').click()
+        page.get_by_role("spinbutton", name="address of conv_1 in bytes").fill("32768")
+        page.get_by_role("button", name="pin", exact=True).click()
+        watched.wait_for_branch("conv_1 at byte 32768")
+        page.locator(".pin", has_text="pinned").wait_for()
+        assert page.locator(".pin").inner_text().split("\n")[0].startswith("conv_1")
+        page.get_by_label("branch", exact=True).select_option(index=0)
+        watched.wait_for_branch("first")
+    with watched.step("a dragged buffer becomes a fork with a pin"):
+        page.locator('.node[data-id="conv_1"]').click()
+        page.wait_for_selector('.buffer.marked[data-buffer="conv_1"]')
+        box = page.locator('.buffer.marked[data-buffer="conv_1"]').bounding_box()
+        x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+        page.mouse.move(x, y)
+        page.mouse.down()
+        page.mouse.move(x, y - 60, steps=4)
+        offset = int(page.locator(".ghost").get_attribute("data-offset"))
+        assert offset > 0
+        page.mouse.up()
+        page.locator(".branch-select option", has_text=f"conv_1 at byte {offset}").wait_for(
+            state="attached"
+        )
+        page.locator(".pin", has_text="pinned").wait_for()
+        page.wait_for_selector(".pinned-mark")
+        page.get_by_label("branch", exact=True).select_option(index=0)
+        watched.wait_for_branch("first")
+    with watched.step("a buffer is moved with the keys and planned again"):
+        page.locator('.node[data-id="conv_1"]').click()
+        page.wait_for_selector('.buffer.marked[data-buffer="conv_1"]')
+        page.locator(".memory-plot").focus()
+        page.keyboard.press("Shift+ArrowUp")
+        offset = page.locator(".ghost").get_attribute("data-offset")
+        page.keyboard.press("Enter")
+        page.locator(".branch-select option", has_text=f"conv_1 at byte {offset}").wait_for(
+            state="attached"
+        )
+        page.get_by_label("branch", exact=True).select_option(index=0)
+        watched.wait_for_branch("first")
+    with watched.step("a rule is switched off and passes change places"):
+        page.locator(".graph-body").focus()
+        page.keyboard.press("f")
+        page.locator(".fork-passes summary", has_text="1 rule").click()
+        page.get_by_role("checkbox", name="rule fuse-add/add-into-conv").uncheck()
+        watched.wait_for_branch("without add-into-conv")
+        page.get_by_role("button", name="run fuse-add earlier").click()
+        watched.wait_for_branch("in the order")
+        page.locator(".fork-passes li").first.wait_for()
+        names = page.locator(".fork-passes .fork-pass").all_inner_texts()
+        assert [name.split("\n")[0] for name in names] == [
+            "remove-identities", "fuse-add", "fuse-activation",
+        ]  # fmt: skip
     assert watched.is_clean(), watched
 
 
-def test_a_buffer_is_pinned_a_rule_switched_off_and_passes_change_places(opened_app: Any):
-    watched = opened_app()
-    page = watched.page
-    page.locator('.node[data-id="conv_1"]').click()
-    page.get_by_role("spinbutton", name="address of conv_1 in bytes").fill("32768")
-    page.get_by_role("button", name="pin", exact=True).click()
-    watched.wait_for_branch("conv_1 at byte 32768")
-    page.locator(".pin", has_text="pinned").wait_for()
-    assert page.locator(".pin").inner_text().split("\n")[0].startswith("conv_1")
-    page.get_by_label("branch", exact=True).select_option(index=0)
-    watched.wait_for_branch("first")
-
-    page.locator(".graph-body").focus()
-    page.keyboard.press("f")
-    page.locator(".fork-passes summary", has_text="1 rule").click()
-    page.get_by_role("checkbox", name="rule fuse-add/add-into-conv").uncheck()
-    watched.wait_for_branch("without add-into-conv")
-    page.get_by_role("button", name="run fuse-add earlier").click()
-    watched.wait_for_branch("in the order")
-    page.locator(".fork-passes li").first.wait_for()
-    names = page.locator(".fork-passes .fork-pass").all_inner_texts()
-    assert [name.split("\n")[0] for name in names] == [
-        "remove-identities", "fuse-add", "fuse-activation",
-    ]  # fmt: skip
-    assert watched.is_clean(), watched
-
-
+@pytest.mark.browser
 def test_what_is_done_while_results_arrive_counts_and_branches_are_dropped(opened_app: Any):
     watched = opened_app()
     page = watched.page

@@ -100,23 +100,21 @@ def shown(branch: str, revision: int, trace: Trace) -> dict[str, Any]:
     return {"head": payload.head, "branch": branch, "revision": revision, "chunks": chunks}
 
 
-def test_another_model_begins_at_its_own_place(opened_app: Any) -> None:
+def test_models_begin_at_their_own_place_and_show_nothing_of_another(opened_app: Any) -> None:
     watched = opened_app()
     page = watched.page
-    first = watched.current_pass()
-    page.get_by_role("slider", name="pass", exact=True).fill("1")
-    expect(page.locator('.pass-row[aria-current="step"] .pass-name')).not_to_have_text(first)
-    watched.open_offered("hostile.onnx")
-    watched.expect_pass(first)
-    expect(page.locator(".node.selected")).to_have_count(0)
-
-
-def test_a_model_that_is_compiled_in_vain_shows_nothing_of_another(opened_app: Any) -> None:
-    watched = opened_app()
-    page = watched.page
-    watched.wait_until_done()
-    page.get_by_label("target", exact=True).select_option("broken")
-    banner = page.locator(".banner.failed, .banner.refused, [role=alert]").first
-    expect(banner).to_contain_text("no device was found")
-    assert not re.search(r"\?\.", banner.inner_text())
-    expect(page.locator(".background")).to_be_empty()
+    with watched.step("another model begins at its own place"):
+        first = watched.current_pass()
+        page.get_by_role("slider", name="pass", exact=True).fill("1")
+        current = page.locator('.pass-row[aria-current="step"] .pass-name')
+        expect(current).not_to_have_text(first)
+        watched.open_offered("hostile.onnx")
+        watched.expect_pass(first)
+        expect(page.locator(".node.selected")).to_have_count(0)
+    with watched.step("a model that is compiled in vain shows nothing of another"):
+        watched.wait_until_done()
+        page.get_by_label("target", exact=True).select_option("broken")
+        banner = page.locator(".banner.failed, .banner.refused, [role=alert]").first
+        expect(banner).to_contain_text("no device was found")
+        assert not re.search(r"\?\.", banner.inner_text())
+        expect(page.locator(".background")).to_be_empty()

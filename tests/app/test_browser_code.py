@@ -16,44 +16,38 @@ pytestmark = [
 ]
 
 
-@pytest.fixture
-def at_code(visit: Callable[..., Any]) -> Any:
-    """The convolution with most work, its assembly beside its source."""
+def test_a_loop_tells_its_cycles_and_another_build_stands_beside(visit: Callable[..., Any]):
+    """Of the convolution with most work, its assembly beside its source."""
     seen = visit()
     page = seen.page
     page.keyboard.press("S")
     page.get_by_role("button", name="Follow a convolution").first.click()
     page.keyboard.press("5")
     page.locator(".tab-body:visible .line", has_text="vfmadd").first.wait_for(timeout=120_000)
-    return seen
-
-
-def test_another_build_stands_beside_and_a_missing_compiler_says_so(at_code: Any):
-    page = at_code.page
-    page.keyboard.press("7")
-    page.get_by_label("instruction set", exact=True).select_option("SSE2")
-    other = page.locator(".code-host", has=page.locator(".build-command"))
-    expect(other.locator(".build-command")).to_contain_text("-march=x86-64")
-    expect(other.locator(".line", has_text="mulps").first).to_be_attached()
-    line = other.locator(".line.hovered")
-    page.locator(".tab-body:visible .line", has_text="+= x_value").first.hover()
-    expect(line.first).to_be_attached()
-    expect(page).to_have_url(re.compile(r"build=gcc\.SSE2\.-O2"))
-    page.get_by_label("instruction set", exact=True).select_option("NEON")
-    if shutil.which("aarch64-linux-gnu-gcc") is None:
-        expect(page.get_by_role("alert")).to_contain_text("there is no aarch64-linux-gnu-gcc")
-        expect(page.get_by_role("alert")).to_contain_text("pip install ziglang")
-    assert at_code.is_clean(), at_code
-
-
-def test_a_loop_tells_its_cycles_or_how_to_get_them(at_code: Any):
-    page = at_code.page
-    page.get_by_role("button", name="cycles", exact=True).first.click()
-    words = page.locator(".loop-cycles")
-    if shutil.which("llvm-mca") is None:
-        expect(words).to_contain_text("install llvm-mca")
-        return
-    expect(words).to_contain_text("cycles an iteration")
-    expect(words).to_contain_text("Limited by")
-    expect(page.locator(".cost.hot").first).to_have_text(re.compile(r"^\d+\.\d\d$"))
-    assert at_code.is_clean(), at_code
+    seen.wait_until_done()  # what arrives draws the code anew
+    with seen.step("a loop tells its cycles, or how to get them"):
+        page.get_by_role("button", name="cycles", exact=True).first.click()
+        words = page.locator(".loop-cycles")
+        if shutil.which("llvm-mca") is None:
+            expect(words).to_contain_text("install llvm-mca")
+        else:
+            expect(words).to_contain_text("cycles an iteration")
+            expect(words).to_contain_text("Limited by")
+            cost = page.locator(".cost.hot").first
+            expect(cost).to_have_text(re.compile(r"^\d+\.\d\d$"))
+    with seen.step("another build stands beside"):
+        page.keyboard.press("7")
+        page.get_by_label("instruction set", exact=True).select_option("SSE2")
+        other = page.locator(".code-host", has=page.locator(".build-command"))
+        expect(other.locator(".build-command")).to_contain_text("-march=x86-64")
+        expect(other.locator(".line", has_text="mulps").first).to_be_attached()
+        line = other.locator(".line.hovered")
+        page.locator(".tab-body:visible .line", has_text="+= x_value").first.hover()
+        expect(line.first).to_be_attached()
+        expect(page).to_have_url(re.compile(r"build=gcc\.SSE2\.-O2"))
+    with seen.step("a missing compiler says so"):
+        page.get_by_label("instruction set", exact=True).select_option("NEON")
+        if shutil.which("aarch64-linux-gnu-gcc") is None:
+            expect(page.get_by_role("alert")).to_contain_text("there is no aarch64-linux-gnu-gcc")
+            expect(page.get_by_role("alert")).to_contain_text("pip install ziglang")
+    assert seen.is_clean(), seen

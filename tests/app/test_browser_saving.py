@@ -26,7 +26,9 @@ def saved(page: Any, control: str, folder: Path) -> Path:
 
 
 @pytest.mark.browser
-def test_every_kind_of_file_is_saved_from_the_app(opened_app: Callable[[], Any], tmp_path: Path):
+def test_every_kind_of_file_is_saved_and_a_page_opens_at_its_place(
+    opened_app: Callable[[], Any], browsing: ModuleType, chromium: Browser, tmp_path: Path
+):
     visit = opened_app()
     page = visit.page
     visit.wait_until_done()
@@ -52,47 +54,34 @@ def test_every_kind_of_file_is_saved_from_the_app(opened_app: Callable[[], Any],
     report = saved(page, ".md", tmp_path).read_text()
     for part in ("# tiny\\_resnet for cpu", "## Passes", "## Memory", "## Kernels", "## Accuracy"):
         assert part in report
+    with visit.step("Parquet without pyarrow"):
+        try:
+            import pyarrow  # noqa: F401  # pyright: ignore[reportMissingImports]  (optional)
+        except ImportError:
+            page.locator(".dialog").get_by_role("button", name=".parquet").click()
+            expect(page.locator(".saving-said")).to_contain_text("pip install pyarrow")
+        else:
+            assert saved(page, ".parquet", tmp_path).read_bytes().startswith(b"PAR1")
+    page.keyboard.press("Escape")
+    with visit.step("a saved page opens at its place anywhere"):
+        page.locator(".pass-row", has_text="fuse-add").click()
+        page.get_by_role("tab", name="compare", exact=True).click()
+        page.get_by_role("button", name="share", exact=True).click()
+        words = page.locator(".dialog").inner_text()
+        assert re.search("this address works here, while this explorer runs", words)
+        page.get_by_role("button", name="save a page").click()
+        path = saved(page, ".html", tmp_path)
+        with browsing.watched(chromium) as seen:
+            seen.page.goto(path.as_uri())
+            seen.page.wait_for_selector(".node")
+            seen.expect_pass("fuse-add")
+            # Panes that only the app has are no part of a page's address.
+            assert "dock=" not in seen.page.url
+            assert "model=" not in seen.page.url
+            seen.page.keyboard.press("c")
+            seen.page.keyboard.press("h")
+            assert "dock=" not in seen.page.evaluate("location.hash")
+            seen.page.get_by_role("button", name="share", exact=True).click()
+            expect(seen.page.locator(".dialog")).to_contain_text("a file on this computer")
+            assert seen.is_clean(), seen
     assert visit.is_clean(), visit
-
-
-@pytest.mark.browser
-def test_parquet_without_pyarrow_is_said(opened_app: Callable[[], Any], tmp_path: Path):
-    visit = opened_app()
-    page = visit.page
-    page.get_by_role("button", name="save", exact=True).click()
-    try:
-        import pyarrow  # noqa: F401  # pyright: ignore[reportMissingImports]  (optional)
-    except ImportError:
-        page.locator(".dialog").get_by_role("button", name=".parquet").click()
-        expect(page.locator(".saving-said")).to_contain_text("pip install pyarrow")
-    else:
-        assert saved(page, ".parquet", tmp_path).read_bytes().startswith(b"PAR1")
-
-
-@pytest.mark.browser
-def test_a_saved_page_opens_at_its_place_anywhere(
-    opened_app: Callable[[], Any], browsing: ModuleType, chromium: Browser, tmp_path: Path
-):
-    visit = opened_app()
-    page = visit.page
-    visit.wait_until_done()
-    page.locator(".pass-row", has_text="fuse-add").click()
-    page.get_by_role("tab", name="compare", exact=True).click()
-    page.get_by_role("button", name="share", exact=True).click()
-    words = page.locator(".dialog").inner_text()
-    assert re.search("this address works here, while this explorer runs", words)
-    page.get_by_role("button", name="save a page").click()
-    path = saved(page, ".html", tmp_path)
-    with browsing.watched(chromium) as seen:
-        seen.page.goto(path.as_uri())
-        seen.page.wait_for_selector(".node")
-        seen.expect_pass("fuse-add")
-        # Panes that only the app has are no part of a page's address.
-        assert "dock=" not in seen.page.url
-        assert "model=" not in seen.page.url
-        seen.page.keyboard.press("c")
-        seen.page.keyboard.press("h")
-        assert "dock=" not in seen.page.evaluate("location.hash")
-        seen.page.get_by_role("button", name="share", exact=True).click()
-        expect(seen.page.locator(".dialog")).to_contain_text("a file on this computer")
-        assert seen.is_clean(), seen

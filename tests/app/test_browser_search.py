@@ -9,47 +9,39 @@ from playwright.sync_api import expect
 pytestmark = pytest.mark.browser
 
 
-def open_search(visit: Callable[..., Any]) -> Any:
+def test_a_search_is_cancelled_and_begun_again_and_a_candidate_becomes_a_branch(
+    visit: Callable[..., Any],
+):
     seen = visit()
     page = seen.page
     page.get_by_role("button", name="Follow a convolution").first.click()
     page.keyboard.press("3")
     page.locator(".schedule-search summary").click()
-    return seen
-
-
-def test_candidates_appear_as_they_are_measured_and_one_becomes_a_branch(
-    visit: Callable[..., Any],
-):
-    seen = open_search(visit)
-    page, pane = seen.page, seen.page.locator(".schedule-search")
-    field = page.get_by_label("most candidates")
-    field.fill("4")
-    field.press("Tab")
-    pane.get_by_role("button", name="search", exact=True).click()
-    expect(pane.get_by_role("button", name="cancel")).to_be_visible()
-    expect(pane.get_by_role("button", name="search", exact=True)).to_be_visible(timeout=120_000)
-    dots = pane.locator(".chart [data-operation^=candidate]")
-    expect(dots).not_to_have_count(0)
-    assert dots.count() >= 2
-    expect(dots.last.locator("title")).to_contain_text("measured")
-    # The others come first, then the default and what was chosen.
-    other = dots.first if dots.count() > 2 else dots.last
-    other.focus()
-    other.press("Enter")
-    expect(page.locator(".branch-select option")).to_have_count(2)
-    # The fork has the same kernel: what was measured is shown there, too.
-    again = page.locator(".schedule-search .chart [data-operation^=candidate]")
-    expect(again).to_have_count(dots.count())
-    assert seen.is_clean(), seen
-
-
-def test_a_search_is_cancelled_and_begun_again(visit: Callable[..., Any]):
-    seen = open_search(visit)
-    pane = seen.page.locator(".schedule-search")
+    pane = page.locator(".schedule-search")
     start = pane.get_by_role("button", name="search", exact=True)
-    start.click()
-    pane.get_by_role("button", name="cancel").click()
-    expect(pane).to_contain_text("cancelled", timeout=60_000)
-    expect(start).to_be_enabled()
+    with seen.step("it is cancelled"):
+        start.click()
+        pane.get_by_role("button", name="cancel").click()
+        expect(pane).to_contain_text("cancelled", timeout=60_000)
+        expect(start).to_be_enabled()
+    with seen.step("candidates appear as they are measured"):
+        field = page.get_by_label("most candidates")
+        field.fill("4")
+        field.press("Tab")
+        start.click()
+        expect(pane.get_by_role("button", name="cancel")).to_be_visible()
+        expect(start).to_be_visible(timeout=120_000)
+        dots = pane.locator(".chart [data-operation^=candidate]")
+        expect(dots).not_to_have_count(0)
+        assert dots.count() >= 2
+        expect(dots.last.locator("title")).to_contain_text("measured")
+    with seen.step("one becomes a branch"):
+        # The others come first, then the default and what was chosen.
+        other = dots.first if dots.count() > 2 else dots.last
+        other.focus()
+        other.press("Enter")
+        expect(page.locator(".branch-select option")).to_have_count(2)
+        # The fork has the same kernel: what was measured is shown there, too.
+        again = page.locator(".schedule-search .chart [data-operation^=candidate]")
+        expect(again).to_have_count(dots.count())
     assert seen.is_clean(), seen

@@ -43,19 +43,13 @@ def test_an_uploaded_model_is_seen_by_nobody_else(opened_app: Callable[..., Any]
     notice = later.page.get_by_role("alert").inner_text()
     assert "'private net.onnx', which is not offered here" in notice
     assert "files of one page are not reachable from another" in notice
-
-
-@pytest.mark.browser
-def test_a_refusal_is_told_to_the_person_who_provoked_it(
-    opened_app: Callable[..., Any], tmp_path: Path
-):
-    mine, other = opened_app(), opened_app()
-    file = tmp_path / "notes.md"
-    file.write_text("no model")
-    mine.page.get_by_label("model file").set_input_files(str(file))
-    mine.page.get_by_role("alert").wait_for()
-    other.page.keyboard.press("j")
-    expect(other.page.get_by_role("alert")).to_have_count(0)
+    with mine.step("a refusal is told to the person who provoked it"):
+        file = tmp_path / "notes.md"
+        file.write_text("no model")
+        mine.page.get_by_label("model file").set_input_files(str(file))
+        mine.page.get_by_role("alert").wait_for()
+        other.page.keyboard.press("j")
+        expect(other.page.get_by_role("alert")).to_have_count(0)
 
 
 @pytest.fixture

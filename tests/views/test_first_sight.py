@@ -8,12 +8,11 @@ import pytest
 import explorer
 from verification.first_sight.look import FirstSight, look
 
-pytestmark = pytest.mark.browser
-
 MODELS = ("digits_cnn", "digits_mlp", "digits_mobilenet", "digits_resnet", "digits_transformer")
 SAMPLES = Path(__file__).parents[2] / "sample_models"
 
 
+@pytest.mark.browser
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", MODELS)
 def test_all_of_a_sample_model_is_read_at_once(name: str, opened: Any) -> None:

@@ -124,8 +124,12 @@ class Visit:
         return self.page.locator(".branch-select option:checked").inner_text()
 
     def wait_for_branch(self, label: str) -> None:
+        """Until the panes show this branch: it is chosen before they are drawn, and what is
+        clicked in the panes of another one is lost."""
         chosen = self.page.locator(".branch-select option:checked", has_text=label)
         chosen.wait_for(state="attached")
+        key = chosen.get_attribute("value")
+        self.page.locator(f'.frame[data-branch="{key}"]').wait_for()
 
     def wait_until_done(self) -> None:
         """Until nothing is made in the background any more."""

@@ -54,87 +54,76 @@ def test_every_model_is_shown_as_it_was_left(opened_app: Callable[..., Any]):
     assert seen.is_clean(), seen
 
 
-def test_a_trace_opens_without_compiling_and_is_read_only(
+def test_branches_models_and_traces_are_compared(
     visit: Callable[..., Any], saved_trace: Path, tmp_path: Path
 ):
     seen = visit()
     page = seen.page
-    seen.open_offered("mlp run.nnx (trace)")
-    page.locator(".read-only", has_text="saved trace, read-only").wait_for()
-    page.locator(".verdict", has_text="equal to source").wait_for()
-    expect(page.locator(".background")).to_have_text("")
-    expect(page.locator(".pass-line input")).to_have_count(0)
-    expect(page.get_by_role("button", name="fork +")).to_have_count(0)
-    page.keyboard.press("f")
-    page.locator(".inspector .empty", has_text="open the model's own file").wait_for()
-    mine = tmp_path / "mine.nnx"
-    shutil.copy(saved_trace, mine)
-    page.get_by_label("model file").set_input_files(str(mine))
-    page.locator(".document.current", has_text="mine.nnx").wait_for()
-    page.wait_for_selector(".node")
-    assert seen.names(".document .note")[1:] == ["trace", "trace"]
-    assert seen.is_clean(), seen
-
-
-def test_two_branches_are_compared_in_every_respect(visit: Callable[..., Any]):
-    seen = visit()
-    page = seen.page
     seen.wait_until_done()
     without_fusion(seen)
     seen.wait_until_done()
-    compare(seen, "totals")
-    page.locator(".first-difference").wait_for()
-    expect(page.locator(".first-difference")).to_have_text("fuse-activation")
-    expect(page.locator(".partings")).to_contain_text("A on → B off")
-    rows = {row.split("\t")[0]: row for row in seen.names(".side-table tbody tr")}
-    assert re.search(r"operations\s+\d+\s+\d+ \d+% more", rows["operations"])
-    assert re.search(r"peak memory\s+[\d.]+ KiB\s+[\d.]+ KiB", rows["peak memory"])
-    # A loaded machine takes milliseconds.
-    assert re.search(r"latency\s+[\d.]+ [µm]s\s+[\d.]+ [µm]s", rows["latency"])
-    assert rows["compared with the source"].count("equal to source") == 2
-    compare(seen, "graph")
-    page.get_by_role("slider", name="pass", exact=True).fill("1")
-    page.get_by_role("button", name="they part at").click()
-    page.locator(".difference-picture .node.removed").first.wait_for()
-    page.locator(".difference-picture .node.added").first.wait_for(state="attached")
-    compare(seen, "IR")
-    page.locator(".line-difference td.added").first.wait_for()
-    expect(page.locator(".line-difference th")).to_have_count(2)
-    compare(seen, "kernels")
-    page.locator(".dock-body td", has_text="not in A").first.wait_for()
-    compare(seen, "passes")
-    page.locator(".dock-body tr.marked", has_text="assign-layouts").wait_for()
-    assert seen.is_clean(), seen
-
-
-def test_branches_of_several_models_stand_side_by_side(visit: Callable[..., Any]):
-    seen = visit()
-    page = seen.page
-    without_fusion(seen)
-    seen.open_offered("digits_mlp.onnx")
-    seen.open_offered("mlp run.nnx (trace)")
-    compare(seen, "totals")
-    boxes = page.locator(".compare-choice input")
-    expect(boxes).to_have_count(3)
-    for number in range(3):
-        boxes.nth(number).check()
-    page.locator(".side-table th", has_text=re.compile("^D ")).wait_for()
-    expect(page.locator(".partings section")).to_have_count(3)
-    expect(page.locator(".compare-list")).to_contain_text("up to 4 side by side")
-    labels = seen.names(".side-table thead th")
-    assert labels[1] == "A mlp run.nnx: as saved"
-    assert sorted(label[2:] for label in labels[2:]) == [
-        "digits_cnn.onnx: first",
-        "digits_cnn.onnx: without fuse-activ…",
-        "digits_mlp.onnx: first",
-    ]
-    # A saved compilation and a new one of the same model: the same graph.
-    mlp = page.locator(".compare-choice", has_text="digits_mlp.onnx")
-    for number in range(3):
-        boxes.nth(number).uncheck()
-    mlp.locator("input").check()
-    compare(seen, "graph")
-    page.locator(".difference-title", has_text="the same operations").wait_for()
+    with seen.step("two branches in every respect"):
+        compare(seen, "totals")
+        page.locator(".first-difference").wait_for()
+        expect(page.locator(".first-difference")).to_have_text("fuse-activation")
+        expect(page.locator(".partings")).to_contain_text("A on → B off")
+        rows = {row.split("\t")[0]: row for row in seen.names(".side-table tbody tr")}
+        assert re.search(r"operations\s+\d+\s+\d+ \d+% more", rows["operations"])
+        assert re.search(r"peak memory\s+[\d.]+ KiB\s+[\d.]+ KiB", rows["peak memory"])
+        # A loaded machine takes milliseconds.
+        assert re.search(r"latency\s+[\d.]+ [µm]s\s+[\d.]+ [µm]s", rows["latency"])
+        assert rows["compared with the source"].count("equal to source") == 2
+        compare(seen, "graph")
+        page.get_by_role("slider", name="pass", exact=True).fill("1")
+        page.get_by_role("button", name="they part at").click()
+        page.locator(".difference-picture .node.removed").first.wait_for()
+        page.locator(".difference-picture .node.added").first.wait_for(state="attached")
+        compare(seen, "IR")
+        page.locator(".line-difference td.added").first.wait_for()
+        expect(page.locator(".line-difference th")).to_have_count(2)
+        compare(seen, "kernels")
+        page.locator(".dock-body td", has_text="not in A").first.wait_for()
+        compare(seen, "passes")
+        page.locator(".dock-body tr.marked", has_text="assign-layouts").wait_for()
+    with seen.step("branches of several models side by side"):
+        seen.open_offered("digits_mlp.onnx")
+        seen.open_offered("mlp run.nnx (trace)")
+        compare(seen, "totals")
+        boxes = page.locator(".compare-choice input")
+        expect(boxes).to_have_count(3)
+        for number in range(3):
+            boxes.nth(number).check()
+        page.locator(".side-table th", has_text=re.compile("^D ")).wait_for()
+        expect(page.locator(".partings section")).to_have_count(3)
+        expect(page.locator(".compare-list")).to_contain_text("up to 4 side by side")
+        labels = seen.names(".side-table thead th")
+        assert labels[1] == "A mlp run.nnx: as saved"
+        assert sorted(label[2:] for label in labels[2:]) == [
+            "digits_cnn.onnx: first",
+            "digits_cnn.onnx: without fuse-activ…",
+            "digits_mlp.onnx: first",
+        ]
+        # A saved compilation and a new one of the same model: the same graph.
+        mlp = page.locator(".compare-choice", has_text="digits_mlp.onnx")
+        for number in range(3):
+            boxes.nth(number).uncheck()
+        mlp.locator("input").check()
+        compare(seen, "graph")
+        page.locator(".difference-title", has_text="the same operations").wait_for()
+    with seen.step("a trace opens without compiling and is read-only"):
+        page.locator(".read-only", has_text="saved trace, read-only").wait_for()
+        page.locator(".verdict", has_text="equal to source").wait_for()
+        expect(page.locator(".background")).to_have_text("")
+        expect(page.locator(".pass-line input")).to_have_count(0)
+        expect(page.get_by_role("button", name="fork +")).to_have_count(0)
+        page.keyboard.press("f")
+        page.locator(".inspector .empty", has_text="open the model's own file").wait_for()
+        mine = tmp_path / "mine.nnx"
+        shutil.copy(saved_trace, mine)
+        page.get_by_label("model file").set_input_files(str(mine))
+        page.locator(".document.current", has_text="mine.nnx").wait_for()
+        page.wait_for_selector(".node")
+        assert seen.names(".document .note")[-2:] == ["trace", "trace"]
     assert seen.is_clean(), seen
 
 

@@ -185,7 +185,9 @@ def test_a_reload_and_another_start_show_everything_as_it_was(
 
 
 @pytest.mark.browser
-def test_ir_is_edited_in_the_page_and_another_start_has_it(start: Any, browse: Open):
+def test_ir_is_edited_another_start_has_it_and_a_damaged_workspace_is_said(
+    start: Any, browse: Open, tmp_path: Path
+):
     with start() as address:
         sight = browse(address)
         page = sight.page
@@ -213,6 +215,14 @@ def test_ir_is_edited_in_the_page_and_another_start_has_it(start: Any, browse: O
         sight = browse(address)
         sight.branch("edited after fuse-add")
         assert sight.seen.is_clean(), sight.seen
+        sight.page.close()
+    (file,) = (tmp_path / "workspaces").glob("*.workspace")
+    file.write_bytes(file.read_bytes()[:-40])
+    with start() as address:
+        sight = browse(address)
+        expect(sight.page.get_by_role("alert")).to_contain_text("bytes are changed or missing")
+        assert sight.page.locator(".document-label").all_inner_texts() == ["good.onnx"]
+        assert os.path.exists(f"{file}.damaged")
 
 
 @pytest.mark.browser
@@ -277,20 +287,3 @@ def test_every_action_is_undone_by_a_key_a_button_or_the_history(address: str, b
     page.locator(".undo").click()
     sight.branch("without fuse-activation, without")
     assert sight.seen.is_clean(), sight.seen
-
-
-@pytest.mark.browser
-def test_a_damaged_workspace_is_said_and_the_app_begins_anew(
-    start: Any, browse: Open, tmp_path: Path
-):
-    with start() as address:
-        sight = browse(address)
-        sight.switch_off("fuse-activation")
-        sight.page.close()
-    (file,) = (tmp_path / "workspaces").glob("*.workspace")
-    file.write_bytes(file.read_bytes()[:-40])
-    with start() as address:
-        sight = browse(address)
-        expect(sight.page.get_by_role("alert")).to_contain_text("bytes are changed or missing")
-        assert sight.page.locator(".document-label").all_inner_texts() == ["good.onnx"]
-        assert os.path.exists(f"{file}.damaged")

@@ -56,21 +56,19 @@ def top_line(page: Any, column: int) -> float:
     return page.locator(".columns .tab-body .code").nth(column).evaluate("e => e.scrollTop") / 18
 
 
-@pytest.mark.parametrize(("size", "columns"), [((1280, 720), 2), ((1440, 900), 3)])
-def test_levels_stand_side_by_side_with_twenty_lines_each(coding: Any, size: Any, columns: int):
-    watched = coding(*size)
-    page = watched.page
+def columns_have_twenty_lines(page: Any, columns: int) -> None:
     expect(page.locator(".columns .tab-body:visible .code")).to_have_count(columns)
     lines = page.evaluate(VISIBLE_LINES)
     assert len(lines) == columns
     assert min(lines) >= 20, lines
-    assert watched.is_clean(), watched
 
 
 def test_code_is_read_level_by_level(coding: Any):
     watched = coding(1280, 720)
     page = watched.page
     multiply = page.locator(".beside .line", has_text=re.compile(r"v?fm(add|la)"))
+    with watched.step("two levels stand side by side"):
+        columns_have_twenty_lines(page, 2)
     with watched.step("it opens at the hottest loop"):
         # The multiply-adds of the convolution and their instructions, not the prologue.
         source = page.locator(".tab-body:not(.beside) .line:has-text('+= x_value * ')")
@@ -189,6 +187,7 @@ def test_a_pane_is_docked_elsewhere(opened: Any, trace: Trace):
 
 def test_a_level_is_taken_away_and_put_back(coding: Any):
     page = coding(1440, 900).page
+    columns_have_twenty_lines(page, 3)
     expect(page.locator(".columns .tab-body:visible")).to_have_count(3)
     page.get_by_role("button", name="take loops away").click()
     expect(page.locator(".columns .tab-body:visible")).to_have_count(2)

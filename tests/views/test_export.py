@@ -131,42 +131,27 @@ def test_a_convolution_of_a_page_from_a_file_is_followed_to_its_code(seen: Any, 
         ".some(line => line.textContent.includes(`${kernel}_phase0(`))",
         arg=kernel,
     )
+    with seen.step("its own kernel, and not the copy before it"):
+        # Before activations are fused it has another identity than in the program that runs.
+        page.locator(".pass-row", has_text="fold-batch-norm").click()
+        page.locator(".node.fused.family-convolution").first.click()
+        page.keyboard.press("4")
+        page.wait_for_selector(".inspector .kernel-line")
+        expect(page.locator(".inspector .kernel-line")).to_contain_text("conv_3x3_1")
+        page.keyboard.press("n")
+        page.wait_for_selector(".dock tr.marked")
+        assert "conv_3x3_1" in seen.names(".dock tr.marked td:first-child")
+    with seen.step("a difference of the IR marks no line that stayed"):
+        page.locator(".pass-row", has_text="fold-batch-norm").click()
+        page.keyboard.press("2")
+        page.wait_for_selector(".line.added")
+        added, removed = (set(seen.names(f".line.{kind}")) for kind in ("added", "removed"))
+        assert any("top.batch_norm" in line for line in removed)
+        # Weights that nothing uses any more stay until dead code is eliminated.
+        assert not any("norm_bias1" in line and "top.weight" in line for line in added | removed)
+        assert added.isdisjoint(removed)
     assert seen.requests == [digits_page.as_uri()]
     assert seen.is_clean(), seen
-
-
-@pytest.mark.browser
-@needs_chromium
-def test_a_convolution_is_followed_to_its_own_kernel_and_not_to_the_copy_before_it(
-    seen: Any, digits_page: Path
-):
-    page = seen.page
-    page.goto(digits_page.as_uri())
-    # Before activations are fused it has another identity than in the program that runs.
-    page.locator(".pass-row", has_text="fold-batch-norm").click()
-    page.locator(".node.fused.family-convolution").first.click()
-    page.keyboard.press("4")
-    page.wait_for_selector(".inspector .kernel-line")
-    expect(page.locator(".inspector .kernel-line")).to_contain_text("conv_3x3_1")
-    page.keyboard.press("n")
-    page.wait_for_selector(".dock tr.marked")
-    assert "conv_3x3_1" in seen.names(".dock tr.marked td:first-child")
-    assert seen.is_clean(), seen
-
-
-@pytest.mark.browser
-@needs_chromium
-def test_a_difference_of_the_ir_marks_no_line_that_stayed(seen: Any, digits_page: Path):
-    page = seen.page
-    page.goto(digits_page.as_uri())
-    page.locator(".pass-row", has_text="fold-batch-norm").click()
-    page.keyboard.press("2")
-    page.wait_for_selector(".line.added")
-    added, removed = (set(seen.names(f".line.{kind}")) for kind in ("added", "removed"))
-    assert any("top.batch_norm" in line for line in removed)
-    # Weights that nothing uses any more stay until dead code is eliminated.
-    assert not any("norm_bias1" in line and "top.weight" in line for line in added | removed)
-    assert added.isdisjoint(removed)
 
 
 @pytest.mark.slow

@@ -79,7 +79,7 @@ def theme(notebook: Any) -> tuple[str | None, str]:
     return explorer.get_attribute("data-theme"), background
 
 
-def test_a_cell_shows_the_compilation_that_it_made(notebook: Any):
+def a_cell_shows_the_compilation_that_it_made(notebook: Any) -> None:
     page = notebook.page
     expect(page.locator(".explorer .model-name")).to_have_text("digits_cnn")
     # In a narrow cell only the mark of the verdict is seen; its words are still there.
@@ -88,7 +88,7 @@ def test_a_cell_shows_the_compilation_that_it_made(notebook: Any):
     assert notebook.names(".explorer .passes .pass-name")[:2] == ["model", "import"]
 
 
-def test_keys_step_passes_and_leave_the_notebooks_cells_alone(notebook: Any):
+def keys_step_passes_and_leave_the_notebooks_cells_alone(notebook: Any) -> None:
     page = notebook.page
     active = "window.jupyterapp.shell.currentWidget.content.activeCellIndex"
     page.locator(".explorer .pane-title", has_text="Passes").click()
@@ -107,7 +107,7 @@ def test_keys_step_passes_and_leave_the_notebooks_cells_alone(notebook: Any):
     assert page.evaluate("window.location.hash") == ""
 
 
-def test_a_convolution_is_found_in_every_pane(notebook: Any):
+def a_convolution_is_found_in_every_pane(notebook: Any) -> None:
     page = notebook.page
     page.locator(".explorer .pass-row", has_text="fuse-activation").click()
     page.wait_for_selector(".explorer .node.fused.family-convolution")
@@ -140,7 +140,7 @@ def test_a_convolution_is_found_in_every_pane(notebook: Any):
     assert any(kernel in line for line in notebook.names(".explorer .inspector .line"))
 
 
-def test_lists_are_laid_out_as_everywhere_and_not_as_jupyterlab_does(notebook: Any):
+def lists_are_laid_out_as_everywhere_and_not_as_jupyterlab_does(notebook: Any) -> None:
     page = notebook.page
     page.locator(".explorer .tab", has_text="memory").click()
     term = page.locator(".explorer .facts dt", has_text="peak").first
@@ -149,7 +149,7 @@ def test_lists_are_laid_out_as_everywhere_and_not_as_jupyterlab_does(notebook: A
     assert term.bounding_box()["height"] < 30, "one line"
 
 
-def test_the_theme_of_jupyterlab_is_followed(notebook: Any):
+def the_theme_of_jupyterlab_is_followed(notebook: Any) -> None:
     page = notebook.page
     shown = {}
     for name in ("JupyterLab Dark", "JupyterLab Light"):
@@ -161,7 +161,7 @@ def test_the_theme_of_jupyterlab_is_followed(notebook: Any):
     assert _brightness(shown["JupyterLab Light"][1]) > 200
 
 
-def test_letters_that_mean_nothing_here_do_not_reach_the_notebook(notebook: Any):
+def letters_that_mean_nothing_here_do_not_reach_the_notebook(notebook: Any) -> None:
     page = notebook.page
     cells = "window.jupyterapp.shell.currentWidget.content.widgets.length"
     before = page.evaluate(cells)
@@ -172,7 +172,7 @@ def test_letters_that_mean_nothing_here_do_not_reach_the_notebook(notebook: Any)
     assert page.locator(".explorer").count() == 1
 
 
-def test_the_wheel_scrolls_the_notebook_and_with_control_zooms_the_graph(notebook: Any):
+def the_wheel_scrolls_the_notebook_and_with_control_zooms_the_graph(notebook: Any) -> None:
     page = notebook.page
     graph = page.locator(".explorer .graph svg.canvas")
     camera = "document.querySelector('.explorer .graph svg.canvas g').getAttribute('transform')"
@@ -190,7 +190,7 @@ def test_the_wheel_scrolls_the_notebook_and_with_control_zooms_the_graph(noteboo
     page.wait_for_function(f"before => {camera} !== before", arg=before)
 
 
-def test_what_is_painted_follows_the_theme_while_it_is_shown(notebook: Any):
+def what_is_painted_follows_the_theme_while_it_is_shown(notebook: Any) -> None:
     page = notebook.page
     page.locator(".explorer .tab", has_text="memory").click()
     page.wait_for_selector(".explorer .plot canvas")
@@ -210,7 +210,7 @@ def test_what_is_painted_follows_the_theme_while_it_is_shown(notebook: Any):
         page.wait_for_function(f"({brightest})() {'<' if is_dark else '>'} 0.5")
 
 
-def test_the_kernel_compiles_what_is_wanted_otherwise(notebook: Any):
+def the_kernel_compiles_what_is_wanted_otherwise(notebook: Any) -> None:
     """A rewrite is left out, the IR edited, a rule written: each is a branch that is shown."""
     page = notebook.page
     page.locator(".explorer .pane-title", has_text="Passes").click()
@@ -243,6 +243,27 @@ def test_the_kernel_compiles_what_is_wanted_otherwise(notebook: Any):
     page.wait_for_selector(".explorer .pass-name >> text=tanh-for-relu")
     page.get_by_label("branch").select_option("0")
     expect(page.locator(".explorer .pass-name", has_text="tanh-for-relu")).to_have_count(0)
+
+
+STEPS = (
+    a_cell_shows_the_compilation_that_it_made,
+    keys_step_passes_and_leave_the_notebooks_cells_alone,
+    a_convolution_is_found_in_every_pane,
+    lists_are_laid_out_as_everywhere_and_not_as_jupyterlab_does,
+    the_theme_of_jupyterlab_is_followed,
+    letters_that_mean_nothing_here_do_not_reach_the_notebook,
+    the_wheel_scrolls_the_notebook_and_with_control_zooms_the_graph,
+    what_is_painted_follows_the_theme_while_it_is_shown,
+    the_kernel_compiles_what_is_wanted_otherwise,
+)
+
+
+def test_the_explorer_works_in_a_cell(notebook: Any):
+    """One page, for it takes longer to start JupyterLab than to do all of this."""
+    for step in STEPS:
+        with notebook.step(step.__name__.replace("_", " ")):
+            step(notebook)
+            assert notebook.is_clean(), notebook
 
 
 def test_a_saved_notebook_shows_a_picture_without_its_kernel(

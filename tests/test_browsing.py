@@ -63,11 +63,12 @@ def test_a_reused_page_is_as_a_new_one(browsing: Any, chromium: Any, tmp_path: P
         assert second.is_clean() and first.requests == second.requests == [file.as_uri()]
 
 
-@pytest.mark.parametrize("address", ["http://example.com/", "http://192.0.2.1/"])
-def test_no_address_but_this_machines_leads_anywhere(browsing: Any, chromium: Any, address: str):
+def test_no_address_but_this_machines_leads_anywhere(browsing: Any, chromium: Any):
+    said = "address => fetch(address, {mode: 'no-cors'}).then(() => 'there', () => 'nowhere')"
     with browsing.watched(chromium) as seen:
         seen.page.set_content("<p>here</p>")
-        said = "address => fetch(address, {mode: 'no-cors'}).then(() => 'there', () => 'nowhere')"
-        assert seen.page.evaluate(said, address) == "nowhere"
-        assert seen.outside == [address] and "ERR_NAME_NOT_RESOLVED" in seen.problems[0]
+        for number, address in enumerate(("http://example.com/", "http://192.0.2.1/")):
+            assert seen.page.evaluate(said, address) == "nowhere"
+            assert seen.outside[number:] == [address]
+            assert "ERR_NAME_NOT_RESOLVED" in seen.problems[number]
         assert not seen.is_clean()

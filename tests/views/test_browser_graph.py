@@ -160,12 +160,12 @@ def test_what_stays_keeps_its_place_and_is_seen_to_move(opened: Any, medium: Tra
         assert page.evaluate("window.moves") == []
 
 
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize("place", ["pass=2", "pass=2&blocks=true&open=1", "pass=4&view=after"])
-def test_what_edges_carry_lies_on_nothing(opened: Any, trace: Trace, place: str) -> None:
-    watched = opened(trace, link=place)
-    for _ in range(3):
-        assert watched.page.locator(".edge-label").count() >= 2
-        assert watched.page.evaluate(LABELS_OVER) == 0
-        watched.page.get_by_title("zoom in").click()
-        watched.wait_until("document.querySelector('.graph .canvas.full')")
+def test_what_edges_carry_lies_on_nothing(opened: Any, trace: Trace) -> None:
+    for place in ("pass=2", "pass=2&blocks=true&open=1", "pass=4&view=after"):
+        watched = opened(trace, link=place)
+        with watched.step(place):
+            for _ in range(3):
+                assert watched.page.locator(".edge-label").count() >= 2
+                assert watched.page.evaluate(LABELS_OVER) == 0
+                watched.page.get_by_title("zoom in").click()
+                watched.wait_until("document.querySelector('.graph .canvas.full')")

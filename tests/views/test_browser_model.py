@@ -195,9 +195,17 @@ def test_a_model_that_cannot_be_compiled_is_shown_with_every_reason(
 def test_the_model_is_the_first_stop_of_the_time_line(
     opened: Callable[..., Any], trace: Trace, refused: Trace
 ):
-    whole = replace(trace, source=refused.source, operators=refused.operators)
-    watched = opened(whole, link="pass=1")
+    name, operator, _ = trace.model.source_nodes[0]
+    whole = "net/act/Relu;net/norm/Fused;net/conv/Conv2D1 = CONV_2D(x, net/conv/Conv2D)"
+    nodes = ((name, operator, whole), *trace.model.source_nodes[1:])
+    shown = replace(trace, model=replace(trace.model, source_nodes=nodes))
+    both = replace(shown, source=refused.source, operators=refused.operators)
+    watched = opened(both, link="pass=1&tab=model")
     page = watched.page
+    with watched.step("a name of many fused tensors leaves room for the operator"):
+        line = page.locator(".inspector .line").first
+        expect(line).to_contain_text("net/act/Relu;…Conv2D1 = CONV_2D(x, net/conv/Conv2D)")
+        expect(line).to_have_attribute("title", whole)
     watched.expect_pass("import")
     page.keyboard.press("k")
     watched.expect_pass("model")
@@ -208,13 +216,3 @@ def test_the_model_is_the_first_stop_of_the_time_line(
     page.keyboard.press("o")
     expect(page.locator("table[aria-label='operators of the model'] tbody tr")).to_have_count(4)
     assert watched.is_clean(), watched
-
-
-def test_a_name_of_many_fused_tensors_leaves_room_for_the_operator(opened: Any, trace: Trace):
-    name, operator, _ = trace.model.source_nodes[0]
-    whole = "net/act/Relu;net/norm/Fused;net/conv/Conv2D1 = CONV_2D(x, net/conv/Conv2D)"
-    nodes = ((name, operator, whole), *trace.model.source_nodes[1:])
-    shown = replace(trace, model=replace(trace.model, source_nodes=nodes))
-    line = opened(shown, link="tab=model").page.locator(".inspector .line").first
-    expect(line).to_contain_text("net/act/Relu;…Conv2D1 = CONV_2D(x, net/conv/Conv2D)")
-    expect(line).to_have_attribute("title", whole)

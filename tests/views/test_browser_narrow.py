@@ -38,23 +38,6 @@ FAULTS = """() => {
 }"""
 
 
-def test_nothing_of_the_frame_is_cut_or_covered(watched: Any, trace: Trace, opened: Any) -> None:
-    page = watched.page
-    page.set_viewport_size(SMALL)
-    opened(trace)
-    arrangements = page.locator(".preset-select option").all_text_contents()
-    for arrangement, dock in product(arrangements, ["memory", "accuracy", "timeline"]):
-        page.locator(".preset-select").select_option(value=arrangement)
-        tab = page.locator(f'.dock .tab[data-tab="{dock}"]')
-        if not tab.is_visible():
-            continue
-        tab.click()
-        page.wait_for_selector(f'.dock .tab[data-tab="{dock}"][aria-selected="true"]')
-        assert page.evaluate(FAULTS) == [], (arrangement, dock)
-    page.set_viewport_size({"width": 1440, "height": 900})
-    assert page.evaluate(FAULTS) == []
-
-
 BAR = """() => {
   const bar = document.querySelector(".topbar").getBoundingClientRect();
   const name = document.querySelector(".model-name"),
@@ -76,20 +59,32 @@ BAR = """() => {
 }"""
 
 
-def test_the_bar_on_top_shows_the_name_and_as_many_facts_as_fit(
-    watched: Any, trace: Trace, opened: Any
-) -> None:
+def test_nothing_of_the_frame_is_cut_or_covered(watched: Any, trace: Trace, opened: Any) -> None:
     name = "mobilenet_v2_035_128_quantized_per_channel"
+    named = replace(trace, model=replace(trace.model, name=name))
     page = watched.page
-    opened(replace(trace, model=replace(trace.model, name=name)))
-    shown = {}
-    for width in (1920, 1440, 1280, 1100):
-        page.set_viewport_size({"width": width, "height": 720})
-        bar = page.evaluate(BAR)
-        assert bar["isVerdictFree"] and (bar["isNameWhole"] or width < 1200), (width, bar)
-        assert bar["cut"] == bar["outside"] == 0, (width, bar)
-        shown[width] = bar["facts"]
-    every = shown[1920]
-    assert len(every) >= 3 and shown[1280]
-    for facts in shown.values():
-        assert facts == every[: len(facts)]  # the last ones went
+    page.set_viewport_size(SMALL)
+    opened(named)
+    arrangements = page.locator(".preset-select option").all_text_contents()
+    for arrangement, dock in product(arrangements, ["memory", "accuracy", "timeline"]):
+        page.locator(".preset-select").select_option(value=arrangement)
+        tab = page.locator(f'.dock .tab[data-tab="{dock}"]')
+        if not tab.is_visible():
+            continue
+        tab.click()
+        page.wait_for_selector(f'.dock .tab[data-tab="{dock}"][aria-selected="true"]')
+        assert page.evaluate(FAULTS) == [], (arrangement, dock)
+    page.set_viewport_size({"width": 1440, "height": 900})
+    assert page.evaluate(FAULTS) == []
+    with watched.step("the bar on top shows the name and as many facts as fit"):
+        shown = {}
+        for width in (1920, 1440, 1280, 1100):
+            page.set_viewport_size({"width": width, "height": 720})
+            bar = page.evaluate(BAR)
+            assert bar["isVerdictFree"] and (bar["isNameWhole"] or width < 1200), (width, bar)
+            assert bar["cut"] == bar["outside"] == 0, (width, bar)
+            shown[width] = bar["facts"]
+        every = shown[1920]
+        assert len(every) >= 3 and shown[1280]
+        for facts in shown.values():
+            assert facts == every[: len(facts)]  # the last ones went

@@ -202,7 +202,7 @@ BOXES = """names => names.map((name) => {
 })"""
 
 
-@pytest.mark.sampled(1)  # tests/javascript/quantization.test.mjs has many more
+@pytest.mark.sweep  # tests/javascript/quantization.test.mjs has many more
 @pytest.mark.parametrize("apart", [0.002, 0.02, 0.05])
 def test_names_of_thresholds_near_one_another_do_not_touch(
     opened: Any, quantized: Trace, apart: float

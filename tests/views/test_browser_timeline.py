@@ -214,11 +214,23 @@ def test_spans_gaps_and_areas_say_what_they_are_and_are_saved(
 # -- the roofline and the memory map ---------------------------------------------------------------
 
 
-def test_names_stand_at_their_lines_and_points(opened: Any, trace: Trace):
-    assert trace.profile is not None
+def test_names_stand_at_their_lines_and_points_and_all_buffers_are_marked(
+    opened: Any, trace: Trace
+):
+    assert trace.profile is not None and trace.memory is not None
+    (placed, *_) = [p for p in trace.memory.placements if p.buffer.id == "conv_1"]
+    many = tuple(
+        replace(placed, buffer=replace(placed.buffer, id=f"part_{i}", size_bytes=64),
+                offset_bytes=64 * i)
+        for i in range(450)
+    )  # fmt: skip
     caches = (CachePeak("l1", 1 << 15, 400.0), CachePeak("l2", 1 << 20, 90.0))
     measured = replace(trace, profile=replace(trace.profile, caches=caches))
-    page = opened(measured, link="pass=8&dock=roofline").page
+    planned = replace(measured, memory=replace(trace.memory, placements=many))
+    page = (watched := opened(planned, link="pass=8&dock=memory&selection=conv_1")).page
+    with watched.step("all buffers of the selection are marked"):
+        expect(page.locator(".buffer.marked")).to_have_count(450)
+    page.locator('.dock .tab[data-tab="roofline"]').click()
     expect(page.locator(".dock .chart circle")).to_have_count(7)
     lines = page.locator(".dock .chart text").filter(has_text=re.compile("[0-9] G(B|FLOP)/s"))
     expect(lines).to_have_count(4)
@@ -231,16 +243,3 @@ def test_names_stand_at_their_lines_and_points(opened: Any, trace: Trace):
             height = min(a["y"] + a["height"], b["y"] + b["height"]) - max(a["y"], b["y"])
             # Boxes have the halo and the gap between lines: 19 pixels for letters of 11.
             assert overlap <= 4 or height <= 8, (a, b)
-
-
-def test_all_buffers_of_the_selection_are_marked(opened: Any, trace: Trace):
-    assert trace.memory is not None
-    (placed, *_) = [p for p in trace.memory.placements if p.buffer.id == "conv_1"]
-    many = tuple(
-        replace(placed, buffer=replace(placed.buffer, id=f"part_{i}", size_bytes=64),
-                offset_bytes=64 * i)
-        for i in range(450)
-    )  # fmt: skip
-    planned = replace(trace, memory=replace(trace.memory, placements=many))
-    page = opened(planned, link="pass=8&dock=memory&selection=conv_1").page
-    expect(page.locator(".buffer.marked")).to_have_count(450)

@@ -130,58 +130,57 @@ def test_levels_scroll_in_step_until_they_are_told_not_to(coding: Any):
     assert page.evaluate(middle) == stays
 
 
-def test_a_pane_fills_the_screen_and_goes_back(opened: Any, trace: Trace):
-    page = opened(trace, link="pass=8&dock=memory").page
-    page.locator(".dock").hover()
-    page.keyboard.press("z")
-    expect(page.locator(".graph")).to_be_hidden()
-    box = page.locator(".dock").bounding_box()
-    assert (box["width"], box["height"]) == (1440, 900 - 48)
-    expect(page).to_have_url(re.compile("panes=graph_large-dock"))
-    page.keyboard.press("Escape")
-    expect(page.locator(".graph")).to_be_visible()
-    page.get_by_role("button", name="let the graph fill the screen").click()
-    expect(page.locator(".dock")).to_be_hidden()
-    assert page.locator(".graph").bounding_box()["width"] == 1440
-    page.keyboard.press("m")
-    expect(page.locator(".dock")).to_be_visible()
-
-
-def test_arrangements_have_keys_and_stand_in_the_link(opened: Any, trace: Trace):
-    watched = opened(trace, link="pass=8&selection=conv_3")
+def test_panes_fill_the_screen_and_move(opened: Any, trace: Trace):
+    watched = opened(trace, link="pass=8&selection=conv_3&dock=memory")
     page = watched.page
-    for key, name, large in (
-        ("M", "memory", ".dock"),
-        ("A", "accuracy", ".dock"),
-        ("T", "time", ".dock"),
-        ("S", "source", ".inspector"),
-        ("G", "graph", ".graph"),
-    ):
-        page.keyboard.press(key)
-        expect(page.locator(".preset-select")).to_have_value(name)
-        expect(page.locator(large)).to_have_attribute("data-place", "centre")
-        if name != "graph":
-            expect(page).to_have_url(re.compile(f"panes={name}"))
-    expect(page.locator('.dock [data-tab="timeline"]')).to_have_attribute("aria-selected", "true")
-    page = opened(trace, link="pass=8&selection=conv_3&panes=memory&dock=memory").page
-    expect(page.locator(".dock")).to_have_attribute("data-place", "centre")
-    expect(page.locator(".passes-pane")).to_be_hidden()
-
-
-def test_a_pane_is_docked_elsewhere(opened: Any, trace: Trace):
-    watched = opened(trace, link="pass=8&selection=conv_3")
-    page = watched.page
-    page.get_by_label("place of the inspector").select_option("bottom")
-    expect(page.locator(".inspector")).to_have_attribute("data-place", "bottom")
-    expect(page.locator(".dock")).to_have_attribute("data-place", "right")
-    page.get_by_label("place of the passes").select_option("hidden")
-    expect(page.locator(".passes-pane")).to_be_hidden()
-    assert page.locator(".graph").bounding_box()["x"] == 0
-    page.get_by_role("separator", name="height of the inspector").press("ArrowUp")
-    link = page.url.split("#")[1]
-    assert "panes=graph_at-none-graph-dock-inspector" in link
-    page = opened(trace, link=link).page
-    expect(page.locator(".dock")).to_have_attribute("data-place", "right")
+    with watched.step("a pane fills the screen and goes back"):
+        page.locator(".dock").hover()
+        page.keyboard.press("z")
+        expect(page.locator(".graph")).to_be_hidden()
+        box = page.locator(".dock").bounding_box()
+        assert (box["width"], box["height"]) == (1440, 900 - 48)
+        expect(page).to_have_url(re.compile("panes=graph_large-dock"))
+        page.keyboard.press("Escape")
+        expect(page.locator(".graph")).to_be_visible()
+        page.get_by_role("button", name="let the graph fill the screen").click()
+        expect(page.locator(".dock")).to_be_hidden()
+        assert page.locator(".graph").bounding_box()["width"] == 1440
+        page.keyboard.press("m")
+        expect(page.locator(".dock")).to_be_visible()
+    with watched.step("arrangements have keys"):
+        for key, name, large in (
+            ("M", "memory", ".dock"),
+            ("A", "accuracy", ".dock"),
+            ("T", "time", ".dock"),
+            ("S", "source", ".inspector"),
+            ("G", "graph", ".graph"),
+        ):
+            page.keyboard.press(key)
+            expect(page.locator(".preset-select")).to_have_value(name)
+            expect(page.locator(large)).to_have_attribute("data-place", "centre")
+            if name != "graph":
+                expect(page).to_have_url(re.compile(f"panes={name}"))
+        expect(page.locator('.dock [data-tab="timeline"]')).to_have_attribute(
+            "aria-selected", "true"
+        )
+    with watched.step("an arrangement stands in the link"):
+        page = opened(trace, link="pass=8&selection=conv_3&panes=memory&dock=memory").page
+        expect(page.locator(".dock")).to_have_attribute("data-place", "centre")
+        expect(page.locator(".passes-pane")).to_be_hidden()
+    with watched.step("a pane is docked elsewhere"):
+        page.keyboard.press("G")
+        expect(page.locator(".passes-pane")).to_be_visible()
+        page.get_by_label("place of the inspector").select_option("bottom")
+        expect(page.locator(".inspector")).to_have_attribute("data-place", "bottom")
+        expect(page.locator(".dock")).to_have_attribute("data-place", "right")
+        page.get_by_label("place of the passes").select_option("hidden")
+        expect(page.locator(".passes-pane")).to_be_hidden()
+        assert page.locator(".graph").bounding_box()["x"] == 0
+        page.get_by_role("separator", name="height of the inspector").press("ArrowUp")
+        link = page.url.split("#")[1]
+        assert "panes=graph_at-none-graph-dock-inspector" in link
+        page = opened(trace, link=link).page
+        expect(page.locator(".dock")).to_have_attribute("data-place", "right")
     assert watched.is_clean(), watched
 
 

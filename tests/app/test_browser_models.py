@@ -150,19 +150,17 @@ def test_a_link_brings_another_page_to_the_same_place(opened_app: Callable[..., 
         expect(tab).to_have_count(1)
     expect(later.page.get_by_role("alert")).to_have_count(0)
     assert later.is_clean(), later
-
-
-def test_what_a_link_cannot_bring_back_is_said(opened_app: Callable[..., Any]):
-    seen = opened_app("model=good.onnx&pass=99&selection=conv_77&tab=magic&colour=red")
-    notice = seen.page.get_by_role("alert")
-    notice.wait_for()
-    text = notice.inner_text()
-    for part in ("pass 99", "operation conv_77", "tab “magic”", "“colour”"):
-        assert part in text
-    notice.get_by_role("button", name="dismiss").click()
-    notice.wait_for(state="detached")
-    expect(seen.page.locator(".node.selected")).to_have_count(0)
-    assert seen.is_clean(), seen
+    with seen.step("what a link cannot bring back is said"):
+        seen = opened_app("model=good.onnx&pass=99&selection=conv_77&tab=magic&colour=red")
+        notice = seen.page.get_by_role("alert")
+        notice.wait_for()
+        text = notice.inner_text()
+        for part in ("pass 99", "operation conv_77", "tab “magic”", "“colour”"):
+            assert part in text
+        notice.get_by_role("button", name="dismiss").click()
+        notice.wait_for(state="detached")
+        expect(seen.page.locator(".node.selected")).to_have_count(0)
+        assert seen.is_clean(), seen
 
 
 def test_knobs_of_a_schedule_are_lists_of_legal_values(visit: Callable[..., Any]):

@@ -187,6 +187,15 @@ def test_a_selection_and_a_link_lead_to_what_was_seen(watched: Any, trace: Trace
         watched.expect_pass("choose-layouts")
         watched.expect_names(".rung[aria-current]", ["split"])
         watched.expect_names('.dock > .tab-bar > .tabs [aria-selected="true"]', ["timeline"])
+    with watched.step("of a program that is not quantized a link asks for nothing that is"):
+        page = opened(trace, link="pass=8&dock=accuracy&mode=float").page
+        expect(page.get_by_role("tab", name="accumulated")).to_have_attribute(
+            "aria-selected", "true"
+        )
+        expect(page.get_by_role("tab", name="against float")).to_have_count(0)
+        expect(page.get_by_role("tab", name="quantization")).to_have_count(0)
+        hidden = page.locator(".overlay-choice option[data-quantized]")
+        assert hidden.evaluate_all("options => options.map((o) => o.hidden)") == [True] * 3
 
 
 @pytest.mark.sweep  # tests/javascript/state.test.mjs has what is taken of a link

@@ -25,7 +25,11 @@ def is_in_sight(page: Any, selector: str) -> bool:
 
 
 def test_nodes_of_the_model_rules_and_blocks_are_linked(opened: Any, trace: Trace):
-    watched = opened(trace, link="pass=4&selection=conv_1&tab=model")
+    text = SourceText(
+        "python", ("class FoldIntoConv(Rule):", '    """batch_norm(...)"""'), ((), ())
+    )
+    known = replace(trace, rules=(RuleRecord("fold-into-conv", text),))
+    watched = opened(known, link="pass=4&selection=conv_1&tab=model")
     page = watched.page
     with watched.step("the nodes that a selection comes from are marked"):
         page.wait_for_selector(".line.marked")
@@ -33,19 +37,29 @@ def test_nodes_of_the_model_rules_and_blocks_are_linked(opened: Any, trace: Trac
             "Conv(images, weight_1) -> conv_1",
             "BatchNormalization(conv_1) -> norm_1",
         ]
-    with watched.step("without its text a rule says where it stands"):
+    with watched.step("a rule shows its text"):
         page.keyboard.press("J")
         page.locator(".rewrite-card .rule-link").click()
         dialog = page.get_by_role("dialog")
-        expect(dialog).to_contain_text("does not hold the text of the rule")
+        dialog.wait_for()
+        assert watched.names(".dialog .line")[0] == "class FoldIntoConv(Rule):"
+        expect(dialog).to_contain_text("explorer/passes/fold_batch_norm.py:31")
+        page.keyboard.press("j")
+        watched.expect_pass("fold-batch-norm")
         page.keyboard.press("Escape")
         expect(dialog).to_have_count(0)
+        assert page.evaluate("document.activeElement.className").endswith("rule-link")
     with watched.step("a rewrite names what it matched and made"):
         page.locator('.pass-row[data-pass="6"]').click()
         page.keyboard.press("J")
         watched.expect_names(".rewrite-card .chip", ["add_1", "fused_1"])
         page.locator(".rewrite-card .chip", has_text="add_1").hover()
         page.wait_for_selector('.node.hovered[data-id="add_1"]')
+    with watched.step("without its text a rule says where it stands"):
+        page.locator(".rewrite-card .rule-link").click()
+        expect(dialog).to_contain_text("does not hold the text of the rule")
+        page.keyboard.press("Escape")
+        expect(dialog).to_have_count(0)
     with watched.step("a node leads to its operation"):
         page.locator('.pass-row[data-pass="8"]').click()
         page.keyboard.press("0")
@@ -106,26 +120,6 @@ def test_hovering_leads_from_level_to_level(opened: Any, trace: Trace):
         page.keyboard.press("Escape")
         expect(page.locator(".link-table")).to_be_hidden()
         expect(page.locator(".subject h2")).to_have_text("conv_1")
-    assert watched.is_clean(), watched
-
-
-def test_a_rule_shows_its_text(opened: Any, trace: Trace):
-    text = SourceText(
-        "python", ("class FoldIntoConv(Rule):", '    """batch_norm(...)"""'), ((), ())
-    )
-    known = replace(trace, rules=(RuleRecord("fold-into-conv", text),))
-    watched = opened(known, link="pass=4&rewrite=0")
-    page = watched.page
-    page.locator(".rewrite-card .rule-link").click()
-    dialog = page.get_by_role("dialog")
-    dialog.wait_for()
-    assert watched.names(".dialog .line")[0] == "class FoldIntoConv(Rule):"
-    expect(dialog).to_contain_text("explorer/passes/fold_batch_norm.py:31")
-    page.keyboard.press("j")
-    watched.expect_pass("fold-batch-norm")
-    page.keyboard.press("Escape")
-    expect(dialog).to_have_count(0)
-    assert page.evaluate("document.activeElement.className").endswith("rule-link")
     assert watched.is_clean(), watched
 
 

@@ -216,7 +216,22 @@ def overlapping(trace: Trace, name: str, offset: int) -> list[str]:
 def test_a_buffer_is_moved_and_a_page_says_that_it_cannot_plan(opened: Any, trace: Trace):
     assert trace.memory is not None
     refusals = (RefusedPlacement("fused_1", 0, "conv_1", 4096),)
-    refused = replace(trace, memory=replace(trace.memory, refusals=refusals))
+    key = (("compiler", "/usr/bin/cc <gcc>"), ("source", "12"))
+    lookups = (
+        ProgramLookup(
+            name="net",
+            digest="cd" * 32,
+            tier="source",
+            reason="it was not compiled before",
+            seconds=1.5,
+            key=key,
+        ),
+        ProgramLookup(
+            name="net", digest="cd" * 32, tier="folder", reason="", seconds=0.002, key=key
+        ),
+    )
+    memory = replace(trace.memory, refusals=refusals)
+    refused = replace(trace, memory=memory, lookups=lookups)
     watched = opened(refused, link="pass=8&dock=memory&selection=conv_1")
     page = watched.page
     with watched.step("the chosen strategy is marked"):
@@ -264,35 +279,13 @@ def test_a_buffer_is_moved_and_a_page_says_that_it_cannot_plan(opened: Any, trac
         expect(page.locator(".ghost-label")).to_contain_text("4 KiB of it are conv_1")
         page.mouse.move(5, 5)
         page.wait_for_selector(".ghost", state="detached")
-    assert watched.is_clean(), watched
-
-
-# -- where the program came from ------------------------------------------------------------------
-
-
-def test_the_program_pane_says_which_tier_answered_and_why_it_was_built(opened: Any, trace: Trace):
-    key = (("compiler", "/usr/bin/cc <gcc>"), ("source", "12"))
-    lookups = (
-        ProgramLookup(
-            name="net",
-            digest="cd" * 32,
-            tier="source",
-            reason="it was not compiled before",
-            seconds=1.5,
-            key=key,
-        ),
-        ProgramLookup(
-            name="net", digest="cd" * 32, tier="folder", reason="", seconds=0.002, key=key
-        ),
-    )
-    watched = opened(replace(trace, lookups=lookups))
-    explorer = watched.page
-    explorer.keyboard.press("p")
-    tiers = explorer.get_by_role("table", name="where the program is looked for, in order")
-    expect(tiers.get_by_role("row", name="had it after")).to_contain_text("folder on disk")
-    expect(explorer.locator(".specification")).to_contain_text("it was not compiled before")
-    expect(explorer.locator(".key-parts")).to_contain_text("/usr/bin/cc <gcc>")
-    rows = explorer.locator('table[aria-label="look-ups of the program"] tbody tr')
-    expect(rows).to_have_count(2)
-    expect(rows.first).to_contain_text("2 ms")
+    with watched.step("which tier of the cache answered, and why the program was built"):
+        page.keyboard.press("p")
+        tiers = page.get_by_role("table", name="where the program is looked for, in order")
+        expect(tiers.get_by_role("row", name="had it after")).to_contain_text("folder on disk")
+        expect(page.locator(".specification")).to_contain_text("it was not compiled before")
+        expect(page.locator(".key-parts")).to_contain_text("/usr/bin/cc <gcc>")
+        rows = page.locator('table[aria-label="look-ups of the program"] tbody tr')
+        expect(rows).to_have_count(2)
+        expect(rows.first).to_contain_text("2 ms")
     assert watched.is_clean(), watched

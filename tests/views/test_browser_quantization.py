@@ -120,15 +120,6 @@ def keep_float(page: Any, line: Any, costliest: Any) -> None:
     expect(said).to_contain_text(f'c.fork(decisions={{"{costliest.address}": "F32"}})')
 
 
-def test_a_program_that_is_not_quantized_is_asked_nothing_of_it(opened: Any, trace: Trace):
-    page = opened(trace, link="pass=8&dock=accuracy&mode=float").page
-    expect(page.get_by_role("tab", name="accumulated")).to_have_attribute("aria-selected", "true")
-    expect(page.get_by_role("tab", name="against float")).to_have_count(0)
-    expect(page.get_by_role("tab", name="quantization")).to_have_count(0)
-    hidden = page.locator(".overlay-choice option[data-quantized]")
-    assert hidden.evaluate_all("options => options.map((o) => o.hidden)") == [True] * 3
-
-
 @pytest.fixture(scope="module")
 def searched(quantized: Trace) -> Trace:
     """With a search for modes of which the first tensor is the noisiest."""

@@ -1,4 +1,4 @@
-"""The least capacity that holds all buffers: first the live bound is tried, then bisection.
+"""The least capacity that holds all buffers: the live bound is tried, then less and less.
 
     parts [{a, b, c}, {d}], bound 96, a plan of 128 is known
         -> at 96: part 0 has no plan, within any limit        proven: nothing below 97
@@ -19,6 +19,8 @@ from explorer.memory.exact.search import FOUND, IMPOSSIBLE, LIMIT
 
 GROWTH = 4
 """The limit of nodes grows so much from round to round."""
+STEPS = (4, 16)
+"""Parts of the gap by which a round goes down."""
 NODES_PER_BUFFER = 16
 """Of an order in the first round."""
 MAX_PLAIN_BUFFERS, MAX_PLAIN_NODES = 100, 5000
@@ -40,6 +42,8 @@ class PartPlan:
     peak: int | None = None
     """Of the best plan that was found, and its offsets."""
     offsets: dict[int, int] | None = None
+    order: str = ""
+    """By which the last plan was found: it is tried first."""
 
 
 class Minimizer:
@@ -74,21 +78,26 @@ class Minimizer:
         """The least capacity that is not proven too small, and a plan below `high`, or None.
 
         `low`: no plan is smaller; `high`: one is known; `enough`: no smaller one is needed.
-        Every round bisects with a larger limit of nodes: what one could not decide may be decided
-        by the next.
+        Every round has a larger limit of nodes. It tries what is enough, and then goes down from
+        what is known, by a quarter of the gap as long as plans are found, then by smaller parts:
+        a capacity near the bound takes far more nodes than one that is little smaller.
         """
         target, found, limit = max(low, enough), None, self.first_limit
         while low < high and high > target and not self._is_over():
-            floor, capacity = low, max(low, min(target, high - 1))
-            while floor <= capacity < high and high > target and not self._is_over():
-                # What is enough is most likely to be possible.
-                status = self.within(capacity, GROWTH * limit if capacity == target else limit)
-                if status == FOUND:
-                    found, high = self.plan(), max(part.peak or 0 for part in self.parts)
-                else:
-                    floor = capacity + 1
-                    low = floor if status == IMPOSSIBLE else low
-                capacity = (floor + high - 1) // 2
+            for part in (0, *STEPS):
+                while low < high and high > target and not self._is_over():
+                    step = max(1, (high - target) // part) if part else high
+                    capacity = max(low, target, high - step)
+                    # What is enough is likely to be possible, until many nodes have not found it.
+                    is_hard = target == low and self.nodes > MAX_PLAIN_NODES
+                    more = 1 if part or is_hard else GROWTH
+                    status = self.within(capacity, more * limit)
+                    if status == FOUND:
+                        found, high = self.plan(), max(p.peak or 0 for p in self.parts)
+                        continue
+                    low = capacity + 1 if status == IMPOSSIBLE else low
+                    target = max(target, low)
+                    break
             if self.prover is not None and low < high and high > target:
                 low, high, better = self._prove(low, high, target)
                 found = better or found
@@ -112,7 +121,7 @@ class Minimizer:
         return status
 
     def _search(self, number: int, part: PartPlan, capacity: int, limit: int) -> int:
-        for order in ORDERS:
+        for order in sorted(ORDERS, key=lambda order: order != part.order):
             key = (number, order, capacity)
             search = self._open.get(key)
             is_compiled = self.is_compiled and self._is_large()
@@ -126,6 +135,7 @@ class Minimizer:
                 self.nodes += search.nodes - before
                 if search.status == FOUND:
                     self._keep(part, search.offsets)
+                    part.order = order
                     return FOUND
                 if search.status == IMPOSSIBLE:
                     part.bound = max(part.bound, capacity + 1)

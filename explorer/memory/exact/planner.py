@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from explorer.errors import InputError
 from explorer.memory.exact.forbidden import Range, solve_around
+from explorer.memory.exact.joining import Joining, joined_buffers
 from explorer.memory.exact.minimizing import Minimizer
 from explorer.memory.exact.problem import Buffers
 from explorer.memory.exact.prover import has_prover, prove
@@ -82,7 +84,7 @@ class ExactPlanner:
         columns = Buffers(buffers, fixed, durations) if plan.peak_bytes > enough else None
         most_pairs = MAX_PAIRS if is_compiled else MAX_PLAIN_PAIRS
         if columns is not None and columns.pairs > most_pairs:
-            plan = self._greedy(buffers, steps, fixed, None)
+            plan = self._all_orders(buffers, steps, fixed, enough)
         elif columns is not None:
             deadline = None if self.time_limit is None else started + self.time_limit
             prover = prove if deadline is not None and has_prover() else None
@@ -92,7 +94,7 @@ class ExactPlanner:
             if search.within(quick, search.first_limit) == FOUND:
                 found = search.plan()
             else:
-                plan = self._greedy(buffers, steps, fixed, None)
+                plan = self._all_orders(buffers, steps, fixed, enough)
                 known = -(-plan.peak_bytes // unit)
                 low, found = search.minimize(-(-bound // unit), known, enough // unit)
                 low = max(bound, low * unit)
@@ -124,6 +126,39 @@ class ExactPlanner:
             return planner.solve(with_ranges, (), with_places, capacity, longer)
 
         return solve_around(solve, buffers, steps, fixed, self.forbidden)
+
+    def _all_orders(
+        self,
+        buffers: Sequence[BufferLifetime],
+        steps: Sequence[str],
+        fixed: Mapping[int, int],
+        enough: int,
+    ) -> MemoryPlan:
+        """By all strategies, and of blocks where many nodes are allowed."""
+        plan = self._greedy(buffers, steps, fixed, None)
+        is_long = self.max_nodes > MANY_NODES
+        return self._joined(plan) if is_long and not fixed and plan.peak_bytes > enough else plan
+
+    def _joined(self, plan: MemoryPlan) -> MemoryPlan:
+        """The plan, or one of blocks that fit together exactly, where that is smaller."""
+        buffers = [placed.buffer for placed in plan.placements]
+        alignment = math.lcm(*(buffer.alignment_bytes for buffer in buffers))
+        if any(buffer.size_bytes % alignment for buffer in buffers):
+            return plan  # stacks would have gaps
+        started = time.perf_counter()
+        joining = Joining(buffers)
+        found = self.greedy(joined_buffers(joining, alignment))
+        places = zip(joining.numbers, found.placements, strict=True)
+        offsets = joining.offsets({number: placed.offset_bytes for number, placed in places})
+        in_order = [offsets[i] for i in range(len(buffers))]
+        if found.peak_bytes >= plan.peak_bytes:
+            return plan
+        seconds = time.perf_counter() - started
+        name = f"{len(joining.numbers):,} blocks that fit exactly"
+        attempts = [*plan.attempts, PlanAttempt(name, found.peak_bytes, seconds)]
+        return make_plan(
+            buffers, in_order, plan.steps, plan.live_bytes, attempts, len(attempts) - 1
+        )
 
     def _greedy(
         self,

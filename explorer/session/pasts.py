@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from explorer.errors import UnsupportedError
 from explorer.session.inputs import Range
 from explorer.session.signatures import Signature, Size
 
@@ -33,6 +34,8 @@ class GrowingPast:
     def __init__(self) -> None:
         self.refused = ""
         """Why each length has a program of its own."""
+        self.opened = ""
+        """What was opened instead, in words."""
         self._dimensions: frozenset[str] | None = None
 
     def capacity(self, model: SourceModel, given: Mapping[str, np.ndarray]) -> int | None:
@@ -52,11 +55,23 @@ class GrowingPast:
         self, model: SourceModel, dimensions: Mapping[str, int | Range]
     ) -> dict[str, int | Range]:
         """The sizes without those that a capacity says."""
+        return {n: size for n, size in dimensions.items() if n not in self.dimensions(model)}
+
+    def dimensions(self, model: SourceModel) -> frozenset[str]:
+        """The names of the sizes that grow with the past."""
         from explorer.compilation.settings.capacity import growing_dimensions, growing_states
 
         if self._dimensions is None:
-            self._dimensions = growing_dimensions(model, growing_states(model))
-        return {name: size for name, size in dimensions.items() if name not in self._dimensions}
+            grown = growing_states(model)
+            try:
+                self._dimensions = growing_dimensions(model, grown) if grown else frozenset()
+            except UnsupportedError:  # it cannot be imported without sizes
+                self._dimensions = frozenset()
+        return self._dimensions
+
+    def kept(self, model: SourceModel) -> frozenset[str]:
+        """Those that a capacity says."""
+        return frozenset() if self.refused else self.dimensions(model)
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,6 @@ from explorer.backends.loading import load_saved
 from explorer.calling import named_arguments, require_arrays
 from explorer.closing import Closing
 from explorer.errors import ExplorerError, InputError, RangeError, UnsupportedError
-from explorer.ir.sizes.symbols import parse
 from explorer.logs import logger
 from explorer.results import SessionCall, SessionProgram, SessionRecord
 from explorer.results.displayed import Displayed
@@ -39,9 +38,10 @@ from explorer.runtime.cache import ProgramCache
 from explorer.runtime.cache.requests import sizes_of
 from explorer.runtime.cache.saved_programs import NEVER, Startable
 from explorer.runtime.native.affinity import check_affinity
+from explorer.session.buckets import Buckets
 from explorer.session.fallback import Fallback
 from explorer.session.holding import Known, LoadedProgram
-from explorer.session.inputs import Range, checked_inputs, checked_ranges, says_sizes
+from explorer.session.inputs import Range, checked_inputs, says_sizes
 from explorer.session.options import require_options
 from explorer.session.pasts import GrowingPast, GrownForm, ranges_of
 from explorer.session.signatures import Signature
@@ -110,7 +110,8 @@ class Session(Closing, Displayed):
         """Reads the model, unless a program of it is kept; compiles nothing before the first call.
 
         ranges: buckets of symbolic dimensions, `{"batch": [(1, 8), (9, 64)]}`: one program for
-        all sizes of a bucket, where the kernels allow it; for a size of which it answered
+        all sizes of a bucket, where the kernels allow it; None: buckets follow from the calls
+        (`buckets.py`), {}: there are none. For a size of which such a program answered
         `specialize_after` calls (0: never) a thread compiles one of its own. programs: a file
         that `explorer cache export` wrote. threads, affinity: of the processor, as in
         `Compilation.open`. isolated: programs run in processes of their own; without that a call
@@ -133,7 +134,6 @@ class Session(Closing, Displayed):
         self._entries: deque[tuple[Any, ...]] = deque(maxlen=MAX_CALLS)  # the fields of SessionCall
         self._count = 0
         self._last_miss = ""
-        self._ranges = {name: checked_ranges(name, r) for name, r in (ranges or {}).items()}
         self._options = options
         self._past = GrowingPast()
         self._specializing = Specializing(specialize_after)
@@ -147,8 +147,7 @@ class Session(Closing, Displayed):
         self._names = [value.name for value in self.inputs]
         self._pending: dict[Signature, Future[LoadedProgram]] = {}
         self._refused: dict[Signature, str] = {}
-        self._one_by_one: dict[tuple[str, Range], str] = {}
-        """Buckets that cannot be one program, each with the reason: their sizes have their own."""
+        self._buckets = Buckets(lambda: self.model, self.inputs, ranges)
         self._seen: Counter[Signature] = Counter()
         self._not_kept: dict[Signature, str] = {}
         """Why no finished program was there when a signature was first met."""
@@ -220,13 +219,13 @@ class Session(Closing, Displayed):
             event, reason, waited = "hit", "", 0.0
             if program is None:
                 reason = self._reason(given)
-                signature = self._plain(given)
-                program, event, waited = self._decide(given, signature)
-                reason = self._explained(event, reason, signature)
-                for why in self._why_one_by_one(given):
+                program, event, waited, opened = self._decide(given)
+                reason = self._explained(event, reason, self._plain(given))
+                reason += f"; {opened}" if opened else ""
+                for why in self._buckets.why_refused(given):
                     reason += f"; {why}"
-                if self._past.refused:
-                    reason += f"; {self._past.refused}"
+                for why in filter(None, (self._past.refused, self._past.opened)):
+                    reason += f"; {why}"
             text = str(self._plain(given))
             if program is not None:
                 if event == "hit":
@@ -315,18 +314,29 @@ class Session(Closing, Displayed):
 
     # -- deciding ----------------------------------------------------------------------------
 
-    def _decide(
-        self, given: Inputs, signature: Signature
-    ) -> tuple[LoadedProgram | None, str, float]:
-        """(program, event, seconds that were waited) where no known program fits."""
+    def _decide(self, given: Inputs) -> tuple[LoadedProgram | None, str, float, str]:
+        """(program, event, seconds that were waited, sizes that are opened now) where no known
+        program fits."""
+        signature, opened = self._plain(given), ""
         self._seen[signature] += 1
+        started = time.perf_counter()
+        program = self._start(signature, given)
+        if program is None:
+            opened = self._buckets.open_changed(given, lambda: self._past.kept(self.model))
+        if opened:
+            signature = self._plain(given)
+            program = self._start(signature, given)
+        if program is not None:
+            self._buckets.note(given)
+            self._hold(program)
+            return program, "started", time.perf_counter() - started, opened
+        return *self._make(given, signature), opened
+
+    def _make(self, given: Inputs, signature: Signature) -> tuple[LoadedProgram | None, str, float]:
+        """(program, event, seconds that were waited) where no program is kept, by the mode."""
         if signature in self._refused:
             return None, "refused", 0.0
         started = time.perf_counter()
-        program = self._start(signature, given)
-        if program is not None:
-            self._hold(program)
-            return program, "started", time.perf_counter() - started
         if self.is_cut_off:
             return None, "cut off", 0.0
         if self.mode == "strict":
@@ -405,7 +415,7 @@ class Session(Closing, Displayed):
         if request is None or signature in self._not_kept or signature in self._pending:
             return None
         started = time.perf_counter()
-        dimensions, ranges = self._dimensions(given)
+        dimensions, ranges = self._buckets.dimensions(given)
         sizes = sizes_of(self._source.interface, dimensions)
         if sizes is None:
             return None
@@ -436,7 +446,7 @@ class Session(Closing, Displayed):
 
         started = time.perf_counter()
         source = replace(self.model, assumed=self._assumed(given))
-        dimensions, ranges = self._dimensions(given, has_ranges)
+        dimensions, ranges = self._buckets.dimensions(given, has_ranges)
         options: CompileOptions = self._options
         capacity = None
         if "capacity" not in options and not ranges and has_ranges:
@@ -446,15 +456,20 @@ class Session(Closing, Displayed):
                 dimensions = self._past.sizes(self.model, dimensions)
                 options = {**options, "capacity": capacity}
             compilation = compile_model(source, self.target, dimensions=dimensions, **options)
-        except UnsupportedError as error:
-            if capacity is None:
-                raise
-            self._past.refused = error.message
-            return self._compile(given)
         except RangeError as error:
-            found = ((name, size) for name, size in dimensions.items() if isinstance(size, tuple))
-            self._one_by_one.update(dict.fromkeys(found, error.message))
+            self._buckets.refuse(dimensions, error.message)
             return self._start(self._plain(given), given) or self._compile(given)
+        except (InputError, UnsupportedError) as error:
+            if capacity is not None:
+                self._past.refused = error.message
+                growing = self._past.dimensions(self.model)
+                self._past.opened = self._buckets.open_growing(given, growing, capacity)
+                return self._compile(given)
+            if not ranges or not self._buckets.follows_calls:
+                raise
+            if isinstance(error, UnsupportedError) or not self._buckets.narrow(given):
+                self._buckets.refuse(dimensions, error.message)
+            return self._compile(given)
         entry = entry_function(compilation.passes[0].after.program)
         ranges |= ranges_of(compilation.program.length)
         signature = Signature.of(given, specialized_inputs(entry), ranges)
@@ -482,44 +497,6 @@ class Session(Closing, Displayed):
             return dict(given)
         return {name: array for name, array in given.items() if says_sizes(array)}
 
-    def _dimensions(
-        self, given: Inputs, has_ranges: bool = True
-    ) -> tuple[dict[str, int | Range], dict[tuple[str, int], Range]]:
-        """Sizes or buckets of the symbolic dimensions; and the buckets by input and axis."""
-        sizes: dict[str, int | Range] = {}
-        ranges: dict[tuple[str, int], Range] = {}
-        for value in self.inputs:
-            for axis, dimension in enumerate(value.shape or ()):
-                if not isinstance(dimension, str):
-                    continue
-                found = self._named(dimension, given[value.name].shape[axis])
-                if found is None:
-                    continue  # other dimensions say it
-                name, size = found
-                bucket = self._bucket(name, size) if has_ranges else None
-                sizes[name] = size if bucket is None else bucket
-                if bucket is not None:
-                    ranges[value.name, axis] = bucket
-                    if name != dimension:
-                        low, high = (parse(dimension).value({name: end}) for end in bucket)
-                        ranges[value.name, axis] = low, high
-        return sizes, ranges
-
-    def _named(self, dimension: str, size: int) -> tuple[str, int] | None:
-        """The name that has a size: h = 4 where a dimension 2*h is 8."""
-        expression = parse(dimension)
-        if expression.is_name:
-            return dimension, size
-        from explorer.importers.model import names_of
-
-        is_own = names_of(self.model, dimension) == (dimension,)
-        return (dimension, size) if is_own else expression.solved(size)
-
-    def _bucket(self, dimension: str, size: int) -> Range | None:
-        ranges = self._ranges.get(dimension, ())
-        found = next((r for r in ranges if r[0] <= size <= r[1]), None)
-        return None if found is None or (dimension, found) in self._one_by_one else found
-
     def _fitting(self, given: Inputs) -> LoadedProgram | None:
         """A program that is right for the inputs: rather one for their sizes than for all."""
         found = [p for p in self._programs.values() if p.signature.fits(given)]
@@ -527,7 +504,7 @@ class Session(Closing, Displayed):
 
     def _plain(self, given: Inputs) -> Signature:
         """What a program for these inputs would be made for, as far as it is known beforehand."""
-        _, ranges = self._dimensions(given)
+        _, ranges = self._buckets.dimensions(given)
         contents = sorted({n for p in self._programs for n, *_ in p.contents})
         return Signature.of(given, contents, ranges)
 
@@ -539,21 +516,6 @@ class Session(Closing, Displayed):
             return f"{reason}; started from the kept program"
         missed = self._not_kept.get(signature, NEVER)
         return reason if missed == NEVER else f"{reason}; no kept program: {missed}"
-
-    def _why_one_by_one(self, given: Inputs) -> list[str]:
-        """Why sizes that lie in a bucket have a program each."""
-        sizes = {
-            name: array.shape[axis]
-            for value in self.inputs
-            for array in (given[value.name],)
-            for axis, name in enumerate(value.shape or ())
-            if isinstance(name, str)
-        }
-        return [
-            why
-            for (name, (low, high)), why in self._one_by_one.items()
-            if low <= sizes.get(name, low) <= high
-        ]
 
     def _reason(self, given: Inputs) -> str:
         """How the inputs differ from the known program that is most like them."""

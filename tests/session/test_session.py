@@ -70,7 +70,10 @@ def test_the_same_signature_meets_its_program_and_another_shape_is_compiled_for(
             x = np.arange(3 * count, dtype=np.float32).reshape(count, 3)
             np.testing.assert_array_equal(session(x)["y"], 2 * x)
         assert events(session) == ["compiled", "hit", "compiled", "hit"]
-        assert session.why() == "call 3 (compiled): axis 0 of x is 5, not 2"
+        assert session.why() == (
+            "call 3 (compiled): axis 0 of x is 5, not 2; "
+            "another size came: one program for n = 1..8"
+        )
         assert [program.calls for program in session.programs] == [1, 3]
 
 
@@ -136,13 +139,83 @@ def test_an_asynchronous_session_never_waits(
 
 
 def test_a_model_that_changes_shape_all_the_time_is_given_up():
-    with Session(scaling_model("n"), most_programs=3, calls_per_program=2) as session:
+    with Session(scaling_model("n"), most_programs=3, calls_per_program=2, ranges={}) as session:
         for count in range(1, 8):
             x = np.ones(count, np.float32)
             np.testing.assert_array_equal(session(x)["y"], 2 * x)
         assert events(session) == ["compiled"] * 3 + ["cut off"] * 3 + ["compiled"]
         assert session.calls[3].answered_by == "onnxruntime"
         assert len(session.programs) == 3
+
+
+def test_sizes_that_change_are_opened_without_being_asked():
+    with Session(scaling_model("n", "m")) as session:
+        for rows, columns in ((3, 4), (5, 4), (8, 4), (1, 4), (1, 4), (9, 4), (2, 7), (16, 8)):
+            x = np.arange(rows * columns, dtype=np.float32).reshape(rows, columns)
+            np.testing.assert_array_equal(session(x)["y"], 2 * x)
+        ranges = [
+            "x: float32 3×4",
+            "x: float32 1..8×4",
+            "x: float32 1..16×4",
+            "x: float32 1..16×1..8",
+        ]
+        assert events(session) == [
+            "compiled", "compiled", "hit", "hit", "hit", "compiled", "compiled", "hit"
+        ]  # fmt: skip
+        assert [str(program.signature) for program in session.programs] == ranges
+        assert "another size came: one program for m = 1..8" in session.why()
+
+
+def test_a_size_of_one_is_a_case_of_its_own():
+    """The prompt and the step of a decoder do not make one program for all lengths."""
+    with Session(scaling_model("n", 2)) as session:
+        for rows in (5, 1, 1, 5):
+            session(np.ones((rows, 2), np.float32))
+        assert events(session) == ["compiled", "compiled", "hit", "hit"]
+        assert [p.is_for_ranges for p in session.programs] == [False, False]
+
+
+def test_a_dimension_that_cannot_be_opened_is_compiled_size_by_size():
+    model = onnx.parser.parse_model(
+        """<ir_version: 9, opset_import: ["" : 17]>
+        found (float[n,3] x) => (int64[2,k] y) { r = Relu (x)  y = NonZero (r) }"""
+    )
+    with Session(from_proto(model)) as session:
+        for count in (3, 4, 5, 4):
+            x = np.arange(-2, 3 * count - 2, dtype=np.float32).reshape(count, 3)
+            np.testing.assert_array_equal(session(x)["y"], np.nonzero(np.maximum(x, 0)))
+        assert events(session) == ["compiled", "compiled", "compiled", "hit"]
+        assert "nonzero1: what it reads decides how large its result is" in session.why()
+
+
+def test_an_open_program_that_is_kept_is_started(tmp_path):
+    model = onnx.parser.parse_model(
+        """<ir_version: 9, opset_import: ["" : 17]>
+        shares (float[b,s,2] x) => (float[b,s,2] y) { y = Softmax <axis = 1> (x) }"""
+    )
+    onnx.save(model, tmp_path / "shares.onnx")
+    for first in ("compiled", "started"):
+        with Session(tmp_path / "shares.onnx") as session:
+            for length in (3, 6, 8):
+                session(np.ones((1, length, 2), np.float32))
+            assert events(session) == [first, first, "hit"]
+
+
+def test_a_bucket_that_the_model_forbids_is_made_smaller():
+    model = onnx.parser.parse_model(
+        """<ir_version: 9, opset_import: ["" : 17]>
+        sums (float[n] x) => (float[n] y) <float[11] table = {0,1,2,3,4,5,6,7,8,9,10}> {
+          size = Shape (x)
+          zero = Constant <value_ints = [0]> ()
+          part = Slice (table, zero, size)
+          y = Add (x, part)
+        }"""
+    )
+    with Session(from_proto(model)) as session:
+        for count in (3, 9, 2, 11):
+            x = np.ones(count, np.float32)
+            np.testing.assert_array_equal(session(x)["y"], 1 + np.arange(count))
+        assert events(session)[:3] == ["compiled", "compiled", "hit"]
 
 
 def test_a_bucket_is_one_program_for_all_its_sizes():

@@ -34,7 +34,22 @@ def test_a_load_makes_the_zeros(name, channels):
     blocks = -(-channels // found.columns)
     assert run.counters.loaded_bytes["diagonals"] % (blocks * 9 * found.columns) == 0
     assert "weights" not in run.counters.loaded_bytes
-    assert len(made.tiled.layer.weights) == channels
+    assert made.tiled.has_diagonals
+
+
+@pytest.mark.parametrize(
+    ("name", "outputs", "together"),
+    [("tiny-8", 1, 2), ("tiny-8", 3, 1), ("tiny-8", 3, 2), ("mac-128", 2, 1), ("edge-64", 2, 16)],
+)
+def test_a_tile_has_blocks_with_inputs_of_their_own(name, outputs, together):
+    """The last tile has fewer blocks, and its last block fewer channels."""
+    found, random = machine(name), np.random.default_rng(6)
+    channels = (2 * outputs + 1) * found.columns - 5
+    own = found.columns // found.rows
+    choices = {"rows": 3, "columns": 4, "outputs": outputs, "inputs": own, "together": together}
+    _, run = compared(depthwise(found, channels, random), found, random, choices=choices)
+    blocks = -(-channels // found.columns)
+    assert run.counters.loaded_bytes["diagonals"] >= blocks * 9 * found.columns
 
 
 def test_ends_of_the_range_and_zeros_arrive_whole():

@@ -472,8 +472,11 @@ def _products(tiled: TiledLayer, chunk: Chunk, offset: tuple[int, int]) -> Itera
     places = tiled.input_places(chunk.inputs, tall * wide)
     sums = tiled.sums_of(chunk)
     pixels = len(chunk.rows) * len(chunk.columns)
+    own = tiled.bands[chunk.band].own
     for output in range(len(chunk.outputs)):
-        for block, start in enumerate(places):
+        mine = range(output * own, min((output + 1) * own, len(places)) if own else len(places))
+        for block in mine:
+            start = places[block]
             for ky in range(height):
                 for kx in range(width):
                     tap = ky * layer.dilations[0] * wide + kx * layer.dilations[1]

@@ -90,10 +90,10 @@ class ConvolutionSpace:
             "rows": sizes(height), "columns": sizes(width), "outputs": sizes(outputs),
             "inputs": sizes(inputs), "together": sorted({self.cut.side_by_side, 1}, reverse=True),
         }  # fmt: skip
-        if self.cut.has_diagonals:
+        if self.own:
             found["inputs"] = [inputs]
         side = self.cut.side_by_side
-        if side > 1:
+        if side > 1 and not self.own:
             whole = {min(inputs, -(-size // side) * side) for size in found["inputs"]}
             found["inputs"] = sorted({*whole, *found["inputs"]}, reverse=True)
         batch = self.machine.batch
@@ -124,17 +124,17 @@ class ConvolutionSpace:
         self.rows = rows_axis.sizes[self.rows_at]
         self.columns = columns_axis.sizes[self.columns_at]
         self.outputs = np.array(self.legal["outputs"], np.int64)[output[where]]
-        self.inputs_at, self.side_at = inner[where], side[where]
+        self.outputs_at, self.inputs_at, self.side_at = output[where], inner[where], side[where]
         self.inputs = np.array(self.legal["inputs"], np.int64)[self.inputs_at]
         self.together = np.array(self.legal["together"], np.int64)[self.side_at]
         self.order = options[:, 0]
         self.positions = rows_axis.count[self.rows_at] * columns_axis.count[self.columns_at]
-        per_tile = np.max([-(-k.inputs // self.inputs) for k in self.kinds], axis=0)
+        per_tile = np.max([self._chunks_of(k) for k in self.kinds], axis=0)
         keys = self._zeros + sum(
-            k.count * -(-k.outputs // self.outputs) * -(-k.inputs // self.inputs)
-            for k in self.kinds
+            k.count * -(-k.outputs // self.outputs) * self._chunks_of(k) for k in self.kinds
         )
-        distinct = self._zeros + sum(k.count * -(-k.inputs // self.inputs) for k in self.kinds)
+        distinct = self._zeros + sum(k.count * self._chunks_of(k) for k in self.kinds)
+        distinct = keys if self.own else distinct
         self.input_buffers = _counts(options[:, 1], per_tile, distinct * self.positions)
         self.weight_buffers = _counts(options[:, 2], per_tile, keys)
         self.sum_buffers, self.constants = options[:, 3], options[:, 4]
@@ -146,6 +146,15 @@ class ConvolutionSpace:
                 value = int(value) if words is None else words.index(str(value))
                 setattr(self, name, np.full_like(self.order, value))
         self._keep(self._distinct() & self._fits())
+
+    @property
+    def own(self) -> int:
+        """Blocks of inputs that each block of outputs has for itself; 0: all share them."""
+        return self.cut.bands[0].own
+
+    def _chunks_of(self, kind: _Kind) -> np.ndarray:
+        """Chunks of a tile."""
+        return self._zeros + 1 if self.own else -(-kind.inputs // self.inputs)
 
     @property
     def _zeros(self) -> np.ndarray:
@@ -164,7 +173,15 @@ class ConvolutionSpace:
         return found
 
     def _keep(self, mask: np.ndarray) -> None:
-        for name in (*NAMES, "rows_at", "columns_at", "inputs_at", "side_at", "positions"):
+        for name in (
+            *NAMES,
+            "rows_at",
+            "columns_at",
+            "outputs_at",
+            "inputs_at",
+            "side_at",
+            "positions",
+        ):
             setattr(self, name, getattr(self, name)[mask])
 
     def _fits(self) -> np.ndarray:
@@ -172,12 +189,12 @@ class ConvolutionSpace:
         machine, layer = self.machine, self.layer
         taps = layer.kernel[0] * layer.kernel[1]
         pixels = self.axes[0].window[self.rows_at] * self.axes[1].window[self.columns_at]
-        held = self._held_most[self.inputs_at, self.side_at]
+        held = self._of_cut("most_held", 0)
         sums = self.outputs * self.rows * self.columns * layer.output.digits(machine)
         blocks_held = np.where(self.constants == 1, self._output_blocks, self.outputs)
         constants = blocks_held * constants_per_block(layer, machine)
         weights = self.weight_buffers * self.outputs * taps
-        weights = weights if self.cut.has_diagonals else weights * self.inputs
+        weights = weights if self.own else weights * self.inputs
         if self.cut.repeated is not None:
             weights = np.full_like(weights, len(self.cut.repeated.elements))
         taken = [np.zeros(len(self.rows), np.int64) for _ in machine.scratchpads]
@@ -194,29 +211,20 @@ class ConvolutionSpace:
             found &= total <= (memory.size_bytes or 0)
         return found
 
-    @cached_property
-    def _held_most(self) -> np.ndarray:
-        """By number of inputs and of blocks side by side: those that a chunk holds at most."""
-        return np.array(
-            [
-                [max(max(one.held) for one in self._cuts(i, t)) for t in range(len(self._sides))]
-                for i in range(len(self.legal["inputs"]))
-            ]
-        )
-
     @property
     def _sides(self) -> list[int]:
         return self.legal["together"]
 
-    def _cuts(self, inner: int, side: int) -> list[_Cut]:
-        """How the inputs of each kind of bands are cut into chunks."""
-        key = (inner, side)
+    def _cuts(self, size: int, side: int) -> list[_Cut]:
+        """How the inputs of each kind of bands are cut into chunks; `size`: which of the legal
+        numbers of inputs, or of outputs where each has inputs of its own."""
+        key = (size, side)
         if key not in self._known_cuts:
             tiled = self.cut.tiled(rows=1, columns=1, outputs=1, inputs=1,
                                    together=self._sides[side])  # fmt: skip
-            self._known_cuts[key] = [
-                _cut(tiled, kind.example, self.legal["inputs"][inner]) for kind in self.kinds
-            ]
+            blocks = self.legal["outputs" if self.own else "inputs"][size]
+            blocks *= self.own or 1
+            self._known_cuts[key] = [_cut(tiled, kind.example, blocks) for kind in self.kinds]
         return self._known_cuts[key]
 
     @cached_property
@@ -274,15 +282,17 @@ class ConvolutionSpace:
         zeros = np.zeros(len(self), np.float64)
         load, out_tiles, chunks, weights = zeros.copy(), 0, 0, 0
         for number, kind in enumerate(self.kinds):
-            cuts = self._table(number)
-            k, groups, runs, held = (cuts[name][self.inputs_at, self.side_at]
-                                     for name in ("chunks", "groups", "runs", "held"))  # fmt: skip
+            k, groups, runs, held = (
+                self._of_cut(name, number) for name in ("chunks", "groups", "runs", "held")
+            )
+            k = np.ones_like(k) if self.own else k
             tiles = -(-kind.outputs // self.outputs)
             is_kept = np.where(
                 self.order == 0, self.input_buffers >= self.positions * k, self.input_buffers >= k
             )
             if not self._shares_inputs:
-                passes = np.where((tiles == 1) | is_kept, 1, tiles) * kind.count
+                is_once = (tiles == 1) | is_kept | (self.own > 0)
+                passes = np.where(is_once, 1, tiles) * kind.count
                 transfers = is_line * runs + (self.positions - is_line) * groups
                 moved = self._moved(
                     "activations", True, first_axis, read * held, held_positions * held
@@ -290,18 +300,18 @@ class ConvolutionSpace:
                 load += passes * (fixed_in * transfers + moved)
             out_tiles = out_tiles + kind.count * tiles
             chunks = chunks + kind.count * tiles * k
-            weights += kind.count * kind.outputs * kind.inputs
+            weights += kind.count * kind.inputs * (1 if self.own else kind.outputs)
         if self._shares_inputs:  # each chunk once, whatever lies in buffers
             runs, groups, held = self._shared[:, self.inputs_at, self.side_at]
             transfers = is_line * runs + (self.positions - is_line) * groups
             moved = self._moved("activations", True, first_axis, read * held, held_positions * held)
             load += fixed_in * transfers + moved
-        for number, kind in enumerate(self.kinds if self.cut.repeated is None else ()):
-            k = self._table(number)["chunks"][self.inputs_at, self.side_at]
+        for kind in self.kinds if self.cut.repeated is None else ():
+            k = self._chunks_of(kind)
             is_kept = np.where(self.order == 0, self.weight_buffers >= k,
                                self.weight_buffers >= chunks)  # fmt: skip
             tiles = kind.count * -(-kind.outputs // self.outputs)
-            inputs = 1 if self.cut.has_diagonals else kind.inputs
+            inputs = 1 if self.own else kind.inputs
             elements = kind.count * kind.outputs * inputs * taps
             moved = self._moved(self._weights, True, last_axis, np.asarray(elements))
             load += np.where(is_kept, 1, self.positions) * (fixed_weights * tiles * k + moved)
@@ -318,7 +328,7 @@ class ConvolutionSpace:
     @property
     def _weights(self) -> str:
         """What weights are loaded as."""
-        return "diagonals" if self.cut.has_diagonals else "weights"
+        return "diagonals" if self.own else "weights"
 
     @property
     def _output_blocks(self) -> int:
@@ -347,9 +357,14 @@ class ConvolutionSpace:
                 found[:, i, t] = len(chunks), groups, groups * side
         return found
 
+    def _of_cut(self, name: str, kind: int) -> np.ndarray:
+        """What the chunks of a kind of bands come to, for each point."""
+        at = self.outputs_at if self.own else self.inputs_at
+        return self._table(kind)[name][at, self.side_at]
+
     def _table(self, kind: int) -> dict[str, np.ndarray]:
         if kind not in self._tables:
-            shape = (len(self.legal["inputs"]), len(self._sides))
+            shape = (len(self.legal["outputs" if self.own else "inputs"]), len(self._sides))
             cuts = [[self._cuts(i, t)[kind] for t in range(shape[1])] for i in range(shape[0])]
             self._tables[kind] = {
                 name: np.array([[of(one) for one in row] for row in cuts], np.int64)
@@ -411,9 +426,9 @@ class ConvolutionSpace:
         """The first loads, and what comes after the last of them."""
         machine, layer, (rows, columns) = self.machine, self.layer, self.axes
         taps = layer.kernel[0] * layer.kernel[1]
-        cut = self._table(0)
-        groups, runs, held = (cut[f"first_{name}"][self.inputs_at, self.side_at]
-                              for name in ("groups", "runs", "held"))  # fmt: skip
+        groups, runs, held = (
+            self._of_cut(f"first_{name}", 0) for name in ("groups", "runs", "held")
+        )
         r, c = self.rows_at, self.columns_at
         is_plain = rows.is_first_plain[r] & columns.is_first_plain[c]
         is_line = is_plain & (columns.is_whole[c] | (rows.window[r] == 1))
@@ -423,7 +438,7 @@ class ConvolutionSpace:
         if self.cut.repeated is None:
             size = np.minimum(self.outputs, self.kinds[0].outputs)
             inputs = np.minimum(self.inputs, self.kinds[0].inputs)
-            size = size * (1 if self.cut.has_diagonals else inputs) * taps
+            size = size * (1 if self.own else inputs) * taps
             first = first + self._route(self._weights, True, -1).fixed_cycles + self._moved(
                 self._weights, True, -1, size)  # fmt: skip
         last_tile = rows.last[r] * columns.last[c]  # of one block of outputs at least
@@ -514,6 +529,7 @@ _CUT_SUMS = {
     "first_groups": lambda cut: cut.groups[0],
     "first_runs": lambda cut: cut.runs[0],
     "first_held": lambda cut: cut.held[0],
+    "most_held": lambda cut: max(cut.held),
 }
 
 

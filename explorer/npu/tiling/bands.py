@@ -25,6 +25,13 @@ class Band:
     inputs: tuple[int, ...]
     first_weight: int
     """How many elements of weights come before."""
+    own: int = 0
+    """Of a depthwise convolution: how many of the inputs, in order, each block of outputs reads. 0:
+    each reads all."""
+
+    def inputs_of(self, outputs: range) -> tuple[int, ...]:
+        """Blocks of inputs that some blocks of outputs read, counted from the band's first."""
+        return self.inputs[outputs.start * self.own : outputs.stop * self.own]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +86,16 @@ def bands(layer: Convolution, machine: Machine) -> tuple[Band, ...]:
     return tuple(found)
 
 
+def band_of_diagonals(layer: Convolution, machine: Machine) -> Band:
+    """All blocks of a depthwise convolution."""
+    return Band(
+        outputs=range(output_blocks(layer, machine)),
+        inputs=tuple(range(len(input_blocks(layer, machine)))),
+        first_weight=0,
+        own=machine.columns // machine.rows,
+    )
+
+
 def _reads(layer: Convolution, outputs: range, inputs: range) -> bool:
     """Whether a weight between them may be another number than 0."""
     if layer.groups == 1:
@@ -94,5 +111,6 @@ def output_blocks(layer: Convolution, machine: Machine) -> int:
 
 
 def most_inputs(found: Sequence[Band]) -> tuple[int, int]:
-    """Blocks of outputs and of inputs that the largest bands have."""
-    return max(len(band.outputs) for band in found), max(len(band.inputs) for band in found)
+    """Blocks of outputs of the largest bands, and of inputs that each of them reads."""
+    inputs = max(band.own or len(band.inputs) for band in found)
+    return max(len(band.outputs) for band in found), inputs

@@ -129,7 +129,15 @@ class _Buffers:
 def _plain_chunks(loops: Loops) -> Iterator[dict[str, Any]]:
     """Fields of chunks in order, without those of buffers."""
     for tile, (index, outputs, rows, columns) in enumerate(_tiles(loops)):
-        inputs = loops.bands[index].inputs
+        band = loops.bands[index]
+        inputs = band.inputs
+        if band.own:
+            yield dict(
+                band=index, outputs=outputs, inputs=band.inputs_of(outputs), is_whole=True,
+                first_input=outputs.start * band.own, rows=rows, columns=columns, tile=tile,
+                is_first=True, is_last=True,
+            )  # fmt: skip
+            continue
         for first in range(0, len(inputs), loops.inputs):
             yield dict(
                 band=index, outputs=outputs, inputs=inputs[first : first + loops.inputs],

@@ -21,6 +21,7 @@ from explorer.npu.layers.tensors import blocks, channels_per_block
 from explorer.npu.tiling.bands import (
     Band,
     InputBlock,
+    band_of_diagonals,
     bands,
     input_blocks,
     most_inputs,
@@ -83,10 +84,15 @@ class TiledLayer:
     def taps(self) -> int:
         return self.layer.kernel[0] * self.layer.kernel[1]
 
-    @cached_property
+    @property
     def has_diagonals(self) -> bool:
         """Whether a load makes the zeros of the weights."""
-        return self.repeated is None and has_diagonals(self.layer, self.machine)
+        return self.bands[0].own > 0
+
+    @property
+    def products(self) -> int:
+        """Elements of weights that a chunk multiplies with at most."""
+        return self.outputs * self.inputs * self.taps
 
     @property
     def weight_content(self) -> str:
@@ -129,8 +135,9 @@ class TiledLayer:
     def weights_at(self, chunk: Chunk, output: int, index: int, tap: int) -> int:
         """Where a weight lies in its scratchpad; numbers count in the chunk."""
         if self.has_diagonals:
+            own = self.bands[chunk.band].own
             start = self.region("weights", chunk.weight_buffer).address + output * self.taps + tap
-            return start * (self.machine.columns // self.machine.rows) + index
+            return start * own + index - output * own
         if self.repeated is None:
             start = self.region("weights", chunk.weight_buffer).address
             return start + (output * len(chunk.inputs) + index) * self.taps + tap
@@ -302,7 +309,7 @@ class Cuttable:
     @property
     def has_diagonals(self) -> bool:
         """Whether a load makes the zeros of the weights."""
-        return self.repeated is None and has_diagonals(self.layer, self.machine)
+        return self.bands[0].own > 0
 
     @property
     def side_by_side(self) -> int:
@@ -319,7 +326,10 @@ class Cuttable:
 
 def cuttable(layer: Convolution, machine: Machine) -> Cuttable:
     """What tiles of all sizes have in common."""
-    found, held = bands(layer, machine), repeated(layer, machine)
+    held = repeated(layer, machine)
+    found = bands(layer, machine)
+    if held is None and has_diagonals(layer, machine):
+        found = (band_of_diagonals(layer, machine),)
     return Cuttable(layer=layer, machine=machine, bands=found, repeated=held)
 
 
@@ -349,8 +359,8 @@ def buffers_of(tiled: TiledLayer) -> list[Buffer]:
     layer, machine = tiled.layer, tiled.machine
     pixels = window(layer, 0, tiled.rows) * window(layer, 1, tiled.columns)
     sums = tiled.outputs * tiled.rows * tiled.columns * layer.output.digits(machine)
-    each = tiled.taps if tiled.has_diagonals else tiled.inputs * tiled.taps
-    weights = ("weights", tiled.weight_content, tiled.outputs * each, 0, tiled.weight_buffers)
+    count = tiled.outputs * tiled.taps if tiled.has_diagonals else tiled.products
+    weights = ("weights", tiled.weight_content, count, 0, tiled.weight_buffers)
     wanted = [
         (name, content, elements, 2 * index + group)
         for name, content, elements, group, count in (
@@ -372,6 +382,10 @@ def buffers_of(tiled: TiledLayer) -> list[Buffer]:
 
 def _held(tiled: TiledLayer) -> int:
     """Blocks of inputs that lie in the scratchpad for the largest chunk."""
+    if tiled.has_diagonals:
+        (band,) = tiled.bands
+        tiles = ranges(band.outputs, tiled.outputs)
+        return tiled.together * max(len(tiled.groups(band.inputs_of(tile))) for tile in tiles)
     if tiled.together == 1:
         return tiled.inputs
     return tiled.together * max(
@@ -400,7 +414,7 @@ def refusal(tiled: TiledLayer) -> str:
     layer, machine = tiled.layer, tiled.machine
     rows, columns, outputs, inputs = tiled.rows, tiled.columns, tiled.outputs, tiled.inputs
     taps = tiled.taps
-    micro = outputs * inputs * taps
+    micro = tiled.products
     if tiled.has_diagonals and inputs < (most := most_inputs(tiled.bands)[1]):
         return f"a tile of a depthwise convolution has {inputs} blocks of inputs, expected {most}"
     if micro > machine.depth("micro_operations"):
@@ -422,7 +436,15 @@ def refusal(tiled: TiledLayer) -> str:
         ("load", "x_stride", width * apart * (height > 1)),
         ("load", "y_size", min(height, window(layer, 0, rows))),
         ("load", "x_size", wide * side),
-        ("load", "x_size", tiled.weight_elements if tiled.repeated else inputs * taps),
+        (
+            "load",
+            "x_size",
+            tiled.weight_elements
+            if tiled.repeated
+            else taps
+            if tiled.has_diagonals
+            else inputs * taps,
+        ),
         ("store", "x_stride", _store_stride(layer, machine) * (rows > 1)),
         *(("load", "y_pad_before", pad) for pad in layer.pads[::2]),
         *(("load", "x_pad_before", pad * side) for pad in layer.pads[1::2]),
@@ -457,15 +479,18 @@ def _moved(tiled: TiledLayer) -> tuple[int, int]:
     for band in tiled.bands:
         outs, ins = len(band.outputs), len(band.inputs)
         over_outputs = blocks(outs, tiled.outputs)
-        held = sum(
-            len(tiled.groups(band.inputs[first : first + tiled.inputs])) * tiled.together
-            for first in range(0, ins, tiled.inputs)
-        )
-        moved += pixels * held * over_outputs * element["activations"]
+        if tiled.has_diagonals:
+            parts = [band.inputs_of(tile) for tile in ranges(band.outputs, tiled.outputs)]
+            times, elements, steps = 1, outs, over_outputs
+        else:
+            firsts = range(0, ins, tiled.inputs)
+            parts = [band.inputs[first : first + tiled.inputs] for first in firsts]
+            times, elements, steps = over_outputs, outs * ins, over_outputs * len(parts)
+        held = sum(len(tiled.groups(part)) for part in parts) * tiled.together
+        moved += pixels * held * times * element["activations"]
         if tiled.repeated is None:
-            count = outs if tiled.has_diagonals else outs * ins
-            moved += count * taps * over_pixels * element[tiled.weight_content]
-        chunks += over_outputs * over_pixels * blocks(ins, tiled.inputs)
+            moved += elements * taps * over_pixels * element[tiled.weight_content]
+        chunks += steps * over_pixels
     return moved, chunks
 
 

@@ -46,7 +46,7 @@ def text_of(cells: Sequence[Any], kind: str) -> str:
 
 
 def test_the_course_is_complete():
-    assert [p.stem[:2] for p in LESSONS] == [f"{number:02}" for number in range(19)]
+    assert [p.stem[:2] for p in LESSONS] == [f"{number:02}" for number in range(20)]
     assert [p.name for p in SOLUTIONS] == [p.name for p in WITH_EXERCISES]
 
 

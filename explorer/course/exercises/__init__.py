@@ -8,6 +8,7 @@ says True or a sentence. Judges ask for what an answer *does* (rewrites that fir
 right, bytes, registers), never for a name or for time.
 """
 
+from explorer.course.exercises.caching import cache_size, keeps_in_place, rows_that_cost_as_much
 from explorer.course.exercises.compiling import (
     accumulators,
     address_of_rewrite,
@@ -76,6 +77,7 @@ __all__ = [
     "balanced_array",
     "brings_factors_together",
     "busiest_layer",
+    "cache_size",
     "changed_file",
     "cost_of",
     "cycles_of_array",
@@ -94,6 +96,7 @@ __all__ = [
     "is_small_and_right",
     "keeps_all_on",
     "keeps_float",
+    "keeps_in_place",
     "least_batch",
     "least_fuel",
     "merges_factors",
@@ -106,6 +109,7 @@ __all__ = [
     "replaces_divisions",
     "requantized",
     "rewrites_of",
+    "rows_that_cost_as_much",
     "rule_at",
     "runs_on",
     "shape_with",

@@ -22,8 +22,9 @@ from explorer.runtime.devices import DeviceRecord, opencl_device
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 QUICKLY_BUILT = {
-    *("accuracy", "compilation", "importers", "ir", "npu"),
-    *("onnx_backend", "passes", "quantization", "verification"),
+    *("accuracy", "backends", "cases", "compilation", "course", "editing", "exporters", "face"),
+    *("importers", "ir", "memory", "notebooks", "npu", "onnx_backend", "passes", "placement"),
+    *("quantization", "reducing", "references", "tuning", "verification"),
 }
 """Folders of tests that build with few optimizations."""
 STARTED = pytest.StashKey[float]()

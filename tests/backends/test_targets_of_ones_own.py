@@ -16,6 +16,8 @@ from explorer.runtime.cache import ProgramCache
 from explorer.runtime.cache.saved_program_files import SUFFIX, read_saved, to_bytes
 from explorer.targets import Target, load_target
 
+pytestmark = pytest.mark.usual_builds
+
 MINE = """
 name = "mine"
 languages = ["c"]

@@ -21,7 +21,9 @@ def browser_of_all(browsing: Any, shared_chromium: Any) -> Any:
     return shared_chromium
 
 
-def test_between_two_modules_nothing_of_a_browser_is_left(browser_of_all: Any):
+def test_a_browser_is_shared_by_modules_and_started_again_where_it_ended(
+    browsing: Any, browser_of_all: Any
+):
     with browser_of_all.lent() as first:
         first.new_page().set_content("<p>one</p>")
         assert asyncio.get_running_loop().is_running()
@@ -29,16 +31,13 @@ def test_between_two_modules_nothing_of_a_browser_is_left(browser_of_all: Any):
     with browser_of_all.lent() as second:
         assert second is first
         assert second.contexts == []
-
-
-def test_a_browser_that_ended_is_started_again(browsing: Any, browser_of_all: Any):
-    with browser_of_all.lent() as first:
-        first.new_browser_cdp_session().send("Browser.close")
-        while browsing.answers(first):
+    with browser_of_all.lent() as ended:
+        ended.new_browser_cdp_session().send("Browser.close")
+        while browsing.answers(ended):
             pass
-    with browser_of_all.lent() as second:
-        assert second is not first
-        page = second.new_page()
+    with browser_of_all.lent() as third:
+        assert third is not ended
+        page = third.new_page()
         page.set_content("<p>two</p>")
         assert page.locator("p").inner_text() == "two"
 

@@ -90,29 +90,6 @@ BAD_FILES = {
 }
 
 
-def test_a_file_that_cannot_be_compiled_says_why_and_what_was_shown_stays(
-    visit: Callable[..., Any], sample_models: Path, saved_trace: Path, tmp_path: Path
-):
-    shutil.copy(saved_trace, tmp_path / "saved.nnx")
-    seen = visit()
-    page = seen.page
-    for make, message in BAD_FILES.items():
-        file = make(tmp_path, sample_models)
-        choose_file(seen, file)
-        page.get_by_role("alert").filter(has_text=message).wait_for(timeout=60_000)
-        said = refusal(seen)
-        assert "Try: " in said, make.__name__
-        assert file.name in said, make.__name__
-        assert "upload" not in said, make.__name__
-        assert page.locator(".node").count() > 3
-        page.get_by_role("button", name="dismiss").click()
-        page.get_by_role("alert").wait_for(state="detached")
-    before = page.locator('.pass-row[aria-current="step"] .pass-name').inner_text()
-    page.keyboard.press("j")
-    assert page.locator('.pass-row[aria-current="step"] .pass-name').inner_text() != before
-    assert seen.is_clean(), seen
-
-
 @pytest.fixture
 def hostile_model(tmp_path: Path) -> Path:
     """Two convolutions with activations, whose names attack the page that shows them."""
@@ -160,34 +137,56 @@ OVERLONG = """most => {
 """Elements outside of code that show more text than a person reads in one place."""
 
 
-def test_hostile_names_are_shown_as_text_and_shortened(
-    visit: Callable[..., Any], hostile_model: Path
+def test_bad_files_say_why_what_was_shown_stays_and_hostile_names_are_text(
+    visit: Callable[..., Any],
+    sample_models: Path,
+    saved_trace: Path,
+    hostile_model: Path,
+    tmp_path: Path,
 ):
+    shutil.copy(saved_trace, tmp_path / "saved.nnx")
     seen = visit()
     page = seen.page
-    choose_file(seen, hostile_model)
-    page.locator(".document.current .document-label", has_text="img src").wait_for(timeout=60_000)
-    assert len(seen.shown_model()) <= 60
-    page.wait_for_selector(".node.fused", timeout=60_000)
-    page.locator(".verdict", has_text="equal to source").wait_for(timeout=90_000)
-    page.wait_for_selector(".fact-name:text('latency')", timeout=90_000)
-    seen.wait_until_done()  # a picture drawn anew between press and release loses the click
-    texts = []
-    for index in range(2):
-        page.locator(".node.fused").nth(index).click()
-        page.wait_for_selector(".origin")
-        for key in ("1", "2", "3", "4", "5", "6", "m", "a", "t", "n"):
-            page.keyboard.press(key)
-            page.wait_for_timeout(100)
+    for make, message in BAD_FILES.items():
+        file = make(tmp_path, sample_models)
+        choose_file(seen, file)
+        page.get_by_role("alert").filter(has_text=message).wait_for(timeout=60_000)
+        said = refusal(seen)
+        assert "Try: " in said, make.__name__
+        assert file.name in said, make.__name__
+        assert "upload" not in said, make.__name__
+        assert page.locator(".node").count() > 3
+        page.get_by_role("button", name="dismiss").click()
+        page.get_by_role("alert").wait_for(state="detached")
+    before = page.locator('.pass-row[aria-current="step"] .pass-name').inner_text()
+    page.keyboard.press("j")
+    assert page.locator('.pass-row[aria-current="step"] .pass-name').inner_text() != before
+    with seen.step("hostile names are shown as text and shortened"):
+        choose_file(seen, hostile_model)
+        page.locator(".document.current .document-label", has_text="img src").wait_for(
+            timeout=60_000
+        )
+        assert len(seen.shown_model()) <= 60
+        page.wait_for_selector(".node.fused", timeout=60_000)
+        page.locator(".verdict", has_text="equal to source").wait_for(timeout=90_000)
+        page.wait_for_selector(".fact-name:text('latency')", timeout=90_000)
+        seen.wait_until_done()  # a picture drawn anew between press and release loses the click
+        texts = []
+        for index in range(2):
+            page.locator(".node.fused").nth(index).click()
+            page.wait_for_selector(".origin")
+            for key in ("1", "2", "3", "4", "5", "6", "m", "a", "t", "n"):
+                page.keyboard.press(key)
+                page.wait_for_timeout(100)
+                texts.append(page.locator(".explorer").inner_text())
+                assert page.evaluate(OVERLONG, 300) == []
+            page.locator(".node.fused").nth(index).hover()
             texts.append(page.locator(".explorer").inner_text())
-            assert page.evaluate(OVERLONG, 300) == []
-        page.locator(".node.fused").nth(index).hover()
-        texts.append(page.locator(".explorer").inner_text())
-    shown = "\n".join(texts)
-    assert "<script>alert(1)</script>" in shown
-    assert "\u05e9\u05dc\u05d5\u05dd" in shown
-    assert "nnnnn\u2026" in shown
-    assert not set(shown) & set(DIRECTION_MARKS)
-    expect(page.locator(".explorer script, .explorer img")).to_have_count(0)
-    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
-    assert seen.is_clean(), seen
+        shown = "\n".join(texts)
+        assert "<script>alert(1)</script>" in shown
+        assert "\u05e9\u05dc\u05d5\u05dd" in shown
+        assert "nnnnn\u2026" in shown
+        assert not set(shown) & set(DIRECTION_MARKS)
+        expect(page.locator(".explorer script, .explorer img")).to_have_count(0)
+        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+        assert seen.is_clean(), seen

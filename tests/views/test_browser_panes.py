@@ -123,16 +123,6 @@ def test_the_time_line_zooms_and_selects(opened: Any, generated: ModuleType):
     assert watched.is_clean(), watched
 
 
-def test_without_measured_peaks_the_roofline_says_so(opened: Any, trace: Trace):
-    assert trace.profile is not None
-    profile = replace(trace.profile, peak_gflops=0.0, peak_gbytes_per_second=0.0)
-    watched = opened(replace(trace, profile=profile), link="pass=8&dock=roofline")
-    page = watched.page
-    expect(page.locator(".dock .chart circle")).to_have_count(7)
-    expect(page.locator(".dock .chart text", has_text="/s")).to_have_text(["GFLOP/s ↑"])
-    expect(page.locator(".dock")).to_contain_text("peaks of this device were not measured")
-
-
 def with_assembly(trace: Trace) -> Trace:
     """conv_1 with six instructions, two of which come from line 7 of its source."""
     lines = ("conv_1:", "  pushq %rbp", "  vfmadd231ps %zmm0, %zmm1, %zmm2", "  jne .L4",
@@ -146,21 +136,6 @@ def with_assembly(trace: Trace) -> Trace:
         for kernel in trace.kernels
     ]
     return replace(trace, kernels=tuple(kernels))
-
-
-def test_an_instruction_leads_to_its_lines_of_source(opened: Any, trace: Trace):
-    watched = opened(with_assembly(trace), link="pass=8&selection=conv_1&tab=assembly&beside=true")
-    page = watched.page
-    page.wait_for_selector(".beside .line")
-    page.locator(".tab-body:not(.beside) .line", has_text="vfmadd231ps").hover()
-    page.wait_for_selector(".beside .line.hovered")
-    assert [line.strip() for line in watched.names(".beside .line.hovered")] == [
-        "sum += in[c * 324 + y * 18 + k] * load8(w + (o * 27 + c * 9 + k) * 8);"
-    ]
-    with watched.step("why there is no assembly is said"):
-        page.locator('.node[data-id="conv_3"]').click()
-        said = page.locator(".tab-body:not(.beside) .empty")
-        expect(said).to_contain_text("the driver keeps its instructions to itself")
 
 
 def test_a_zoomed_page_stays_usable(opened: Any, watched: Any, trace: Trace, fork: Trace):
@@ -183,7 +158,10 @@ def test_a_zoomed_page_stays_usable(opened: Any, watched: Any, trace: Trace, for
             assert page.locator(".graph-body").bounding_box()["width"] > 240
 
 
-def test_a_slider_shows_what_another_bandwidth_costs(opened: Any, trace: Trace):
+def test_assembly_bandwidths_and_a_roofline_without_peaks_say_what_they_know(
+    opened: Any, trace: Trace
+):
+    assert trace.profile is not None
     points = tuple(
         BandwidthPoint(
             factor=factor,
@@ -196,15 +174,35 @@ def test_a_slider_shows_what_another_bandwidth_costs(opened: Any, trace: Trace):
     record = PlacementRecord(
         targets=("cpu", "gpu"), host="cpu", parts=(), transfers=(), bandwidths=points
     )
-    placed = replace(trace, parts={**trace.parts, PLACEMENT: record})
-    watched = opened(placed, link="dock=placement")
+    profile = replace(trace.profile, peak_gflops=0.0, peak_gbytes_per_second=0.0)
+    parts = {**trace.parts, PLACEMENT: record}
+    placed = replace(with_assembly(trace), parts=parts, profile=profile)
+    link = "pass=8&selection=conv_1&tab=assembly&beside=true&dock=placement"
+    watched = opened(placed, link=link)
     page = watched.page
-    slider = page.get_by_label("bandwidth between devices")
-    said = page.locator(".bandwidth-said")
-    expect(said).to_contain_text("×1: 3 µs, 6 on cpu, 2 on gpu")
-    slider.press("ArrowRight")
-    expect(said).to_contain_text("×4: 1 µs, 0 on cpu, 8 on gpu")
-    expect(page.locator(".bandwidth-column").nth(2)).to_have_class(re.compile("chosen"))
-    slider.press("Home")
-    expect(said).to_contain_text("×0.25: 4 µs, 8 on cpu, 0 on gpu, 0 B transferred")
+    with watched.step("a slider shows what another bandwidth costs"):
+        slider = page.get_by_label("bandwidth between devices")
+        said = page.locator(".bandwidth-said")
+        expect(said).to_contain_text("×1: 3 µs, 6 on cpu, 2 on gpu")
+        slider.press("ArrowRight")
+        expect(said).to_contain_text("×4: 1 µs, 0 on cpu, 8 on gpu")
+        expect(page.locator(".bandwidth-column").nth(2)).to_have_class(re.compile("chosen"))
+        slider.press("Home")
+        expect(said).to_contain_text("×0.25: 4 µs, 8 on cpu, 0 on gpu, 0 B transferred")
+    with watched.step("an instruction leads to its lines of source"):
+        page.wait_for_selector(".beside .line")
+        page.locator(".tab-body:not(.beside) .line", has_text="vfmadd231ps").hover()
+        page.wait_for_selector(".beside .line.hovered")
+        assert [line.strip() for line in watched.names(".beside .line.hovered")] == [
+            "sum += in[c * 324 + y * 18 + k] * load8(w + (o * 27 + c * 9 + k) * 8);"
+        ]
+    with watched.step("why there is no assembly is said"):
+        page.locator('.node[data-id="conv_3"]').click()
+        said = page.locator(".tab-body:not(.beside) .empty")
+        expect(said).to_contain_text("the driver keeps its instructions to itself")
+    with watched.step("without measured peaks the roofline says so"):
+        page.locator('.dock .tab[data-tab="roofline"]').click()
+        expect(page.locator(".dock .chart circle")).to_have_count(7)
+        expect(page.locator(".dock .chart text", has_text="/s")).to_have_text(["GFLOP/s ↑"])
+        expect(page.locator(".dock")).to_contain_text("peaks of this device were not measured")
     assert watched.is_clean(), watched

@@ -134,34 +134,33 @@ def test_the_time_line_is_walked_through_with_the_keys(opened: Any, trace: Trace
                 break
         page.mouse.click(*place_of(page, PASSES, (start + end) / 2))
         watched.expect_pass(name)
+    with watched.step("Perfetto's keys are the pane's while it has the focus"):
+        page.locator('.pass-row[data-pass="8"]').click()
+        page.locator('.node[data-id="fused_1"]').click()
+        page.wait_for_selector('.bar.marked[data-operation="fused_1"]')
+        page.wait_for_selector(".bar.marked")
+        page.locator(INFERENCE).focus()
+        width, left = page.evaluate(WIDTH), page.evaluate(LEFT)
+        page.keyboard.press("w")
+        watched.wait_until(f"before => {WIDTH} > 1.5 * before", arg=width)
+        page.keyboard.press("s")
+        watched.wait_until(f"before => Math.abs({WIDTH} - before) < 3", arg=width)
+        page.keyboard.press("f")  # with nothing marked it fits the selection, and starts no fork
+        plot = page.locator(INFERENCE).bounding_box()["width"]
+        watched.wait_until(f"wide => {WIDTH} > wide", arg=0.7 * plot)
+        page.keyboard.press("d")
+        watched.wait_until(f"before => {LEFT} < before - 100", arg=left + 200)
+        page.keyboard.press("0")
+        watched.wait_until(f"before => Math.abs({WIDTH} - before) < 3", arg=width)
+        page.keyboard.press("a")
+        expect(page.locator('.dock .tab[aria-selected="true"]').first).to_have_text("timeline")
+        expect(page.get_by_role("tab", name="diff")).to_have_attribute("aria-selected", "true")
+        page.keyboard.press("/")
+        expect(page.locator(".find-span")).to_be_focused()
+        page.locator(".subject h2").click()
+        page.keyboard.press("a")
+        expect(page.locator('.dock .tab[aria-selected="true"]').first).to_have_text("accuracy")
     assert watched.is_clean(), watched
-
-
-def test_perfettos_keys_are_the_panes_while_it_has_the_focus(opened: Any, trace: Trace):
-    watched = opened(trace, link="pass=8&dock=timeline&selection=fused_1")
-    page = watched.page
-    page.wait_for_selector(".bar.marked")
-    page.locator(INFERENCE).focus()
-    width, left = page.evaluate(WIDTH), page.evaluate(LEFT)
-    page.keyboard.press("w")
-    watched.wait_until(f"before => {WIDTH} > 1.5 * before", arg=width)
-    page.keyboard.press("s")
-    watched.wait_until(f"before => Math.abs({WIDTH} - before) < 3", arg=width)
-    page.keyboard.press("f")  # with nothing marked it fits the selection, and starts no fork
-    plot = page.locator(INFERENCE).bounding_box()["width"]
-    watched.wait_until(f"wide => {WIDTH} > wide", arg=0.7 * plot)
-    page.keyboard.press("d")
-    watched.wait_until(f"before => {LEFT} < before - 100", arg=left + 200)
-    page.keyboard.press("0")
-    watched.wait_until(f"before => Math.abs({WIDTH} - before) < 3", arg=width)
-    page.keyboard.press("a")
-    expect(page.locator('.dock .tab[aria-selected="true"]').first).to_have_text("timeline")
-    expect(page.get_by_role("tab", name="diff")).to_have_attribute("aria-selected", "true")
-    page.keyboard.press("/")
-    expect(page.locator(".find-span")).to_be_focused()
-    page.locator(".subject h2").click()
-    page.keyboard.press("a")
-    expect(page.locator('.dock .tab[aria-selected="true"]').first).to_have_text("accuracy")
 
 
 def test_spans_gaps_and_areas_say_what_they_are_and_are_saved(

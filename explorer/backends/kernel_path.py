@@ -28,14 +28,15 @@ from explorer.kernels.program.build import BuiltProgram, MakeText, build_program
 from explorer.kernels.schedules import Machine
 from explorer.memory.moving import MoveBuffers
 from explorer.memory.planning import DEFAULT_ALIGNMENT_BYTES, PlanMemory, value_offsets
-from explorer.memory.several import ALIGNMENT_BYTES, UNKNOWN_BANDWIDTH, Space
+from explorer.memory.several import UNKNOWN_BANDWIDTH, Space
 from explorer.passes.lower.assign_layouts import AssignLayouts
 from explorer.passes.lower.gather_pixels import GatherPixels
 from explorer.passes.lower.join_in_place import JoinInPlace
 from explorer.passes.lower.lower_to_kernels import LowerToKernels
 from explorer.passes.lower.recompute import Recompute
 from explorer.passes.lower.stream_rows import StreamRows
-from explorer.results import MemoryPlan, PlacedBuffer
+from explorer.results import MemoryPlan
+from explorer.results.memory import memories_of
 from explorer.results.program import ProgramMemory
 from explorer.runtime.devices import DeviceRecord
 from explorer.targets import Target
@@ -163,18 +164,7 @@ def build_planned(
 
 def program_memories(plan: MemoryPlan) -> tuple[ProgramMemory, ...]:
     """The bytes of the arena that every memory has, where there are several, in their order."""
-    by_memory: dict[str, list[PlacedBuffer]] = {}
-    for placed in sorted(plan.placements, key=lambda placed: placed.offset_bytes):
-        if placed.memory:
-            by_memory.setdefault(placed.memory, []).append(placed)
-    found: list[ProgramMemory] = []
-    last = 0
-    for name, own in by_memory.items():
-        alignment = max([ALIGNMENT_BYTES, *(placed.buffer.alignment_bytes for placed in own)])
-        first = last + -last % alignment
-        last = max(placed.offset_bytes + placed.buffer.size_bytes for placed in own)
-        found.append(ProgramMemory(name, first, last - first))
-    return tuple(found)
+    return tuple(ProgramMemory(m.name, m.first_byte, m.size_bytes) for m in memories_of(plan))
 
 
 def value_memories(plan: MemoryPlan) -> dict[str, str]:

@@ -22,12 +22,16 @@ from explorer.memory.exact import ExactPlanner
 from explorer.memory.pinned import PinnedPlanner, Place, check_pins, pins_by_memory, pins_of_buffers
 from explorer.memory.planners import Planner, make_plan, peak_of
 from explorer.memory.uses import Use
-from explorer.results.memory import BufferLifetime, MemoryPlan, PlacedBuffer, PlanAttempt
+from explorer.results.memory import (
+    MEMORY_ALIGNMENT_BYTES,
+    BufferLifetime,
+    MemoryPlan,
+    PlacedBuffer,
+    PlanAttempt,
+)
 
 UNKNOWN_BANDWIDTH = 1e9
 """Bytes per second of a memory that states none."""
-ALIGNMENT_BYTES = 64
-"""A memory begins at a multiple of so many bytes in the arena of the host."""
 MAX_RETURNS = 64
 """Buffers that are tried again in a faster memory."""
 
@@ -238,7 +242,7 @@ def plans_by_memory(plan: MemoryPlan, spaces: Sequence[Space]) -> dict[str, Memo
     for space in sorted(spaces, key=lambda space: -space.bytes_per_second):
         own = [placed for placed in plan.placements if placed.memory == space.name]
         buffers = [placed.buffer for placed in own]
-        alignment = max([ALIGNMENT_BYTES, *(b.alignment_bytes for b in buffers)])
+        alignment = max([MEMORY_ALIGNMENT_BYTES, *(b.alignment_bytes for b in buffers)])
         base = end + -end % alignment
         offsets = [placed.offset_bytes - base for placed in own]
         live = live_bytes(buffers, len(plan.steps))
@@ -254,7 +258,9 @@ def memory_bases(plans: Mapping[str, MemoryPlan]) -> list[int]:
     """Where every memory begins in the arena of the host."""
     bases, end = [], 0
     for plan in plans.values():
-        alignment = max([ALIGNMENT_BYTES, *(p.buffer.alignment_bytes for p in plan.placements)])
+        alignment = max(
+            [MEMORY_ALIGNMENT_BYTES, *(p.buffer.alignment_bytes for p in plan.placements)]
+        )
         bases.append(end + -end % alignment)
         end = bases[-1] + plan.peak_bytes
     return bases

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from explorer.results.displayed import Displayed
 
+MEMORY_ALIGNMENT_BYTES = 64
+"""One of several memories begins at a multiple of so many bytes of the plan."""
+
 
 @dataclass(frozen=True)
 class BufferPart:
@@ -97,6 +100,17 @@ class RefusedPlacement:
     """How much of both would have been the same bytes."""
 
 
+@dataclass(frozen=True)
+class PlannedMemory:
+    """One of several memories of a plan: the bytes that its buffers take, from its beginning."""
+
+    name: str
+    first_byte: int
+    """In the plan, where memories lie one after the other."""
+    size_bytes: int
+    buffers: int
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class MemoryPlan(Displayed):
     placements: tuple[PlacedBuffer, ...]
@@ -131,3 +145,19 @@ class MemoryPlan(Displayed):
         chosen = [i for i, attempt in enumerate(self.attempts) if attempt.is_chosen]
         as_good = [i for i, a in enumerate(self.attempts) if a.peak_bytes == self.peak_bytes]
         return next(iter([*chosen, *as_good]), None)
+
+
+def memories_of(plan: MemoryPlan) -> tuple[PlannedMemory, ...]:
+    """The memories of a plan in the order of their bytes; none where there is one."""
+    by_memory: dict[str, list[PlacedBuffer]] = {}
+    for placed in sorted(plan.placements, key=lambda placed: placed.offset_bytes):
+        if placed.memory:
+            by_memory.setdefault(placed.memory, []).append(placed)
+    found: list[PlannedMemory] = []
+    end = 0
+    for name, own in by_memory.items():
+        alignment = max([MEMORY_ALIGNMENT_BYTES, *(p.buffer.alignment_bytes for p in own)])
+        first = end + -end % alignment
+        end = max(p.offset_bytes + p.buffer.size_bytes for p in own)
+        found.append(PlannedMemory(name, first, end - first, len(own)))
+    return tuple(found)

@@ -22,6 +22,7 @@ from explorer.results import (
     TensorDetail,
     Trace,
 )
+from explorer.results.memory import FitStep, memories_of
 from explorer.views.catalog.accuracy import compared
 from explorer.views.catalog.memory import memory_map, planned
 from explorer.views.payload import details as payload_details
@@ -279,6 +280,29 @@ def test_the_chosen_strategy_and_refused_places_are_listed(trace: Trace):
     assert ["conv_2", "128", "fused_1", "64", "B"] in rows
     assert "and 1 more refused places: plan.refusals" in text
     assert "Refused places" in html_of(planned(plan))
+
+
+def test_memories_and_levers_have_their_price(trace: Trace):
+    plan = plan_of(trace)
+    step = FitStep(lever="bands", address="stream-rows/chain/a", value="b:2:roll", taken=True,
+                   bytes_before=8192, bytes_after=4096, microseconds=2.5, reason="")  # fmt: skip
+    declined = replace(step, address="recompute/again/c", value=True, taken=False,
+                       reason="not needed")  # fmt: skip
+    first, second = plan.placements[:2]
+    base = max(64, first.offset_bytes + first.buffer.size_bytes + 1)
+    placed = (replace(first, memory="fast"),
+              replace(second, memory="slow", offset_bytes=base + -base % 64))  # fmt: skip
+    text = text_of(planned(replace(plan, fit=(step, declined), placements=placed)), 120)
+    assert "To fit the budget: 1 decision of 2 tried" in text
+    rows = [line.split() for line in text.splitlines()]
+    assert ["✓", "stream-rows/chain/a", "8", "KiB", "4", "KiB", "2.5", "µs", "taken"] in rows
+    assert any(row[:1] == ["recompute/again/c"] and row[-2:] == ["not", "needed"] for row in rows)
+    memories = memories_of(replace(plan, placements=placed))
+    assert [(m.name, m.buffers) for m in memories] == [("fast", 1), ("slow", 1)]
+    assert memories[1].first_byte % 64 == 0
+    payload = trace_payload(replace(trace, memory=replace(plan, placements=placed)))
+    assert [m[0] for m in payload.chunk("memory")["memories"]] == ["fast", "slow"]
+    assert memories_of(plan) == ()
 
 
 def test_the_payload_names_obstacles_by_their_place(trace: Trace):

@@ -13,7 +13,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from explorer.results import Trace
-from explorer.results.memory import BufferLifetime, MemoryPlan, PlacedBuffer, RefusedPlacement
+from explorer.results.memory import (
+    BufferLifetime,
+    FitStep,
+    MemoryPlan,
+    PlacedBuffer,
+    RefusedPlacement,
+    memories_of,
+)
 from explorer.views.numbers import format_bytes, format_count, format_percent, format_seconds
 from explorer.views.parts import svg
 from explorer.views.parts.markup import plain
@@ -54,6 +61,19 @@ STRATEGIES = (
     Column(key="chosen", title="", format="name"),
     Column(key="strategy", title="strategy"),
     Column(key="peak", title="peak", format="bytes", moves="peak_bytes"),
+)
+MEMORIES = (
+    Column(key="memory", title="memory", format="name"),
+    Column(key="peak", title="peak", format="bytes"),
+    Column(key="buffers", title="buffers", format="count"),
+)
+FIT = (
+    Column(key="taken", title="", format="name"),
+    Column(key="address", title="decision", format="name"),
+    Column(key="before", title="before", format="bytes"),
+    Column(key="after", title="after", format="bytes"),
+    Column(key="time", title="adds", format="seconds"),
+    Column(key="reason", title="why"),
 )
 REFUSED = (
     Column(key="buffer", title="refused", format="name"),
@@ -112,9 +132,41 @@ def _parts(plan: MemoryPlan, families: Mapping[str, str]) -> Iterator[Part]:
             text=f"{count} in some bytes of another one's buffer, and need no copy: {part.value} "
             f"at byte {part.offset_bytes:,} of {buffer}" + (", ..." if len(inside) > 1 else "")
         )
-    yield from _tried(plan)
+    yield from _explained(plan)
     if plan.refusals:
         yield _refused(plan)
+
+
+def _explained(plan: MemoryPlan) -> Iterator[Section]:
+    """What is known besides the map: memories, levers and strategies with their price."""
+    if memories := memories_of(plan):
+        rows = tuple(
+            Row(cells={"memory": m.name, "peak": m.size_bytes, "buffers": m.buffers})
+            for m in memories
+        )
+        table = TableSpec(title="memories", columns=MEMORIES, rows=rows)
+        yield Section(title="Memories", parts=(table,))
+    if plan.fit:
+        taken = format_count(sum(step.taken for step in plan.fit), "decision")
+        yield Section(
+            title=f"To fit the budget: {taken} of {len(plan.fit)} tried",
+            parts=(TableSpec(title="levers", columns=FIT, rows=tuple(map(_lever, plan.fit))),),
+        )
+    yield from _tried(plan)
+
+
+def _lever(step: FitStep) -> Row:
+    value = "none" if step.value is None else str(step.value)
+    return Row(
+        cells={
+            "taken": "✓" if step.taken else "",
+            "address": Cell(value=step.address, exact=f"{step.lever}: {step.address} = {value}"),
+            "before": step.bytes_before,
+            "after": step.bytes_after,
+            "time": step.microseconds * 1e-6,
+            "reason": step.reason or ("taken" if step.taken else ""),
+        }
+    )
 
 
 def _tried(plan: MemoryPlan) -> Iterator[Section]:
@@ -289,7 +341,7 @@ def _payload(trace: Trace) -> Json:
     from explorer.views.renderers.page import parts_of
 
     plan = trace.memory
-    return plan and {**memory_payload(plan), "tried": parts_of(tuple(_tried(plan)))}
+    return plan and {**memory_payload(plan), "tried": parts_of(tuple(_explained(plan)))}
 
 
 VIEW = View(

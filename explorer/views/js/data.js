@@ -293,7 +293,8 @@ export class TraceData {
       );
       const bufferOf = new Map();
       for (const buffer of buffers) for (const value of buffer.values) bufferOf.set(value, buffer);
-      return {...raw, buffers, bufferOf};
+      const memories = (raw.memories ?? []).map(([name, first, size]) => ({name, first, size}));
+      return {...raw, buffers, bufferOf, memories};
     });
   }
 

@@ -20,6 +20,7 @@ from explorer.results import (
     ProgramLookup,
     TensorError,
 )
+from explorer.results.memory import memories_of
 from explorer.views.payload.counted_layers import counted_payload
 from explorer.views.payload.details import DetailPages
 from explorer.views.payload.text import Json, LineTable
@@ -74,6 +75,7 @@ def memory_payload(plan: MemoryPlan) -> Json:
         "live": list(plan.live_bytes),
         "steps": list(plan.steps),
         "total": plan.total_bytes,
+        "memories": [[m.name, m.first_byte, m.size_bytes] for m in memories_of(plan)],
     }  # fmt: skip
 
 

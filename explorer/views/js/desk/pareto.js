@@ -15,9 +15,6 @@ const WIDTH = 400,
 
 // look: {x, y}: ids of columns; change({x}) chooses another one.
 export function paretoPlot(app, branches, behind, {x, y}, change) {
-  const points = branches
-    .map((branch) => ({branch, at: [x, y].map((id) => columnOf(id).value(branch))}))
-    .filter(({at}) => at.every((value) => value !== null && Number.isFinite(value)));
   const choice = (name, chosen) =>
     element(
       "label",
@@ -36,10 +33,17 @@ export function paretoPlot(app, branches, behind, {x, y}, change) {
     );
   return [
     element("div", {class: "tries-axes"}, choice("x", x), choice("y", y)),
-    points.length
-      ? drawing(app, points, behind, [columnOf(x), columnOf(y)])
-      : element("p", {class: "quiet-text"}, "No try has both numbers yet."),
+    paretoDrawing(app, branches, behind, {x, y}) ??
+      element("p", {class: "quiet-text"}, "No try has both numbers yet."),
   ];
+}
+
+// Null where no branch has both numbers.
+export function paretoDrawing(app, branches, behind, {x, y}) {
+  const points = branches
+    .map((branch) => ({branch, at: [x, y].map((id) => columnOf(id).value(branch))}))
+    .filter(({at}) => at.every((value) => value !== null && Number.isFinite(value)));
+  return points.length ? drawing(app, points, behind, [columnOf(x), columnOf(y)]) : null;
 }
 
 function drawing(app, points, behind, columns) {

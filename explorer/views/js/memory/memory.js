@@ -6,6 +6,7 @@ import {pinsOf} from "../ground/addresses.js";
 import {element, emptyState, replace} from "../ground/dom.js";
 import {launchesOf} from "../measures/launches.js";
 import {bytesText, exactText} from "../ground/numbers.js";
+import {budgetPart} from "./budget.js";
 import {paintArena} from "./painting.js";
 import {createPlacing} from "./placing.js";
 import {canvasPlot, moveTip, placed, tipElement} from "../ground/plot.js";
@@ -62,6 +63,7 @@ export async function memoryView(app) {
   };
   const bytesPerPixel = () => Math.max(memory.peak, 1) / upward();
   const placing = createPlacing(app, memory, plot, {rectangle, bytesPerPixel}, () => mark());
+  const budget = budgetPart(app, memory);
   const byTime = [...memory.buffers].sort((a, b) => a.first - b.first || a.offset - b.offset);
   let hoveredBuffer = null;
   let chosen = null; // {buffer, selection}: what was picked here, which may be no operation
@@ -277,7 +279,8 @@ export async function memoryView(app) {
 
   function drawSide() {
     const buffer = selectedBuffer();
-    replace(side, sideContent({app, memory, peakStep, placing, buffer, note, choose}));
+    budget?.refresh();
+    replace(side, sideContent({app, memory, peakStep, placing, buffer, note, choose, budget}));
   }
   let selected = app.store.get().selection;
   const refresh = () => {

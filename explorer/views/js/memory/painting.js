@@ -95,6 +95,15 @@ export function paintArena(context, plot, data, arena) {
   context.textAlign = "right";
   if (memory.bound < 0.9 * memory.peak)
     context.fillText("least possible", right - 4, y(memory.bound) - 7);
+  // Where a memory begins that lies after another one.
+  for (const {name, first} of memory.memories) {
+    const ends = [
+      [margin.left, y(first)],
+      [right, y(first)],
+    ];
+    if (first) line(context, ends, plot.colour("line"), 1.5);
+    context.fillText(name, right - 4, y(first) - 7);
+  }
   if (memory.bound < memory.peak)
     line(
       context,

@@ -2,6 +2,7 @@
 // which it lies there. Also why it lies where it does: the places that the planner refused.
 
 import {PINS, decide, pinsOf} from "../ground/addresses.js";
+import {placeText} from "../ground/budgets.js";
 import {element} from "../ground/dom.js";
 import {bytesText, exactText} from "../ground/numbers.js";
 import {placed} from "../ground/plot.js";
@@ -143,16 +144,17 @@ export function createPlacing(app, memory, plot, geometry, onchange) {
       show(null);
       if (!chosen || chosen.refusal || chosen.offset === chosen.buffer.offset) return "";
       if (!canFork(app)) return noCompiler(app, chosen);
-      pinBuffer(app, chosen.buffer.id, chosen.offset);
+      pinBuffer(app, memory, chosen.buffer.id, chosen.offset);
       return "";
     },
   };
 }
 
 // A fork in which a buffer lies at an offset, besides those that are pinned already.
-function pinBuffer(app, id, offset) {
+function pinBuffer(app, {memories}, id, offset) {
   const settings = structuredClone(app.session.settings());
-  decide(settings, PINS, [...pinsOf(settings).filter(([other]) => other !== id), [id, offset]]);
+  const pin = [id, placeText(memories, offset)];
+  decide(settings, PINS, [...pinsOf(settings).filter(([other]) => other !== id), pin]);
   app.session.fork(settings);
 }
 
@@ -172,7 +174,7 @@ function noCompiler(app, {buffer, offset}) {
 }
 
 // Where the selected buffer lies, and a fork in which it lies elsewhere.
-export function pinForm(app, buffer) {
+export function pinForm(app, memory, buffer) {
   const field = element("input", {
     type: "number",
     class: "knob",
@@ -188,7 +190,7 @@ export function pinForm(app, buffer) {
       class: "pin",
       onsubmit: (event) => {
         event.preventDefault();
-        pinBuffer(app, buffer.id, Number(field.value));
+        pinBuffer(app, memory, buffer.id, Number(field.value));
       },
     },
     element(

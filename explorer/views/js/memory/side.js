@@ -14,7 +14,7 @@ const MOST_AT_PEAK = 40;
 
 // buffer: the chosen one, or undefined; note: why one that was dropped stays where it was;
 // choose(buffer) chooses another.
-export function sideContent({app, memory, peakStep, placing, buffer, note, choose}) {
+export function sideContent({app, memory, peakStep, placing, buffer, note, choose, budget}) {
   const saved = memory.total ? 1 - memory.peak / memory.total : 0;
   const living = memory.buffers
     .filter((item) => item.first <= peakStep && peakStep < item.last)
@@ -23,7 +23,7 @@ export function sideContent({app, memory, peakStep, placing, buffer, note, choos
     note ? element("p", {class: "drop-note", role: "status"}, note) : null,
     buffer
       ? [
-          canFork(app) ? pinForm(app, buffer) : bufferFacts(memory, buffer),
+          canFork(app) ? pinForm(app, memory, buffer) : bufferFacts(memory, buffer),
           refusalList(memory, buffer, placing),
         ]
       : null,
@@ -58,7 +58,12 @@ export function sideContent({app, memory, peakStep, placing, buffer, note, choos
       element("dd", {}, "in every step"),
       element("dt", {}, "buffers"),
       element("dd", {}, exactText(memory.buffers.length)),
+      memory.memories.map(({name, size}) => [
+        element("dt", {}, name),
+        element("dd", {title: exactText(size)}, bytesText(size)),
+      ]),
     ),
+    budget?.node,
     living.length
       ? [
           element(

@@ -8,9 +8,11 @@ import pytest
 import explorer
 from explorer.cli.levers import change_words, explained
 from explorer.compilation import Compilation
+from explorer.compilation.levers import trials
 from explorer.compilation.levers.finding import find_levers, in_order, quantity_named
+from explorer.compilation.levers.memory import memory_levers
 from explorer.compilation.levers.others import moves
-from explorer.errors import InputError
+from explorer.errors import InputError, MemoryBudgetError
 from explorer.importers.samples import sample
 from explorer.results import Knob
 from explorer.results.decisions import BUDGET, PLANNER
@@ -51,16 +53,27 @@ def test_a_planner_is_predicted_to_the_byte(c: Compilation):
         assert option.change == tried.peak_bytes - memory.peak_bytes, option.value
 
 
-def test_a_budget_is_kept_or_refused_with_the_least_size(c: Compilation):
-    budget = next(lever for lever in find_levers(c, "peak_bytes").levers if lever.address == BUDGET)
-    assert [option.change for option in budget.options] == sorted(
-        option.change for option in budget.options if option.change is not None
-    )
-    size = budget.options[-1].value
-    assert isinstance(size, int)
-    tried = c.fork(decisions={BUDGET: size}).memory
-    assert tried is not None
-    assert tried.peak_bytes <= size
+def test_a_budget_that_is_offered_is_met(c: Compilation):
+    before = c.memory.peak_bytes
+    (untried,) = (one for one in find_levers(c, "peak_bytes").levers if one.address == BUDGET)
+    assert (untried.options, untried.unpredicted) == ((), trials.IN_WORK)
+    with pytest.raises(MemoryBudgetError) as refused:
+        c.fork(decisions={BUDGET: 64})
+    (found,) = (one for one in c.levers("peak").levers if one.address == BUDGET)
+    assert found.options[0].value == max(refused.value.needed_bytes, before // 2 // 64 * 64)
+    for option in found.options:
+        met = c.fork(decisions=dict(option.decisions)).memory.peak_bytes
+        assert met <= int(str(option.value))
+        assert option.change == met - before < 0
+
+
+def test_a_program_that_no_budget_makes_smaller_is_offered_none(c: Compilation):
+    def refuse(decisions: dict[str, object]) -> Compilation:
+        raise MemoryBudgetError("no", budget_bytes=64, needed_bytes=c.memory.peak_bytes)
+
+    (found,) = (one for one in memory_levers(c, refuse) if one.address == BUDGET)
+    assert found.options == ()
+    assert "no program with fewer bytes" in found.why
 
 
 def test_a_schedule_is_predicted_as_the_cost_model_has_the_fork(c: Compilation):
@@ -157,7 +170,7 @@ def test_changes_in_words(change: float | None, also: str, quantity, words: str)
 
 
 def test_the_command_prints_decisions_that_can_be_given_back(c: Compilation):
-    lines = list(explained(find_levers(c, "peak_bytes"), top=2))
+    lines = list(explained(c.levers("peak"), top=2))
     assert lines[0].startswith("peak_bytes: ")
     assert any("--decide plan-memory/" in line for line in lines)
     assert any(line.startswith("  not moved by a decision: inputs") for line in lines)

@@ -1,7 +1,7 @@
 """All levers of a quantity, the most helpful first.
 
 find_levers(compilation, "peak_bytes").levers[0]
-    plan-memory/budget_bytes: 512,576 bytes now; 256,256 fewer with at most 256,320 (a search)
+    plan-memory/budget_bytes: 512,576 bytes now; 256,256 fewer with at most 256,320 (tried)
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def find_levers(
     value, source = _value(compiled, quantity, report, profile)
     levers: list[LeverRecord] = []
     if quantity == "peak_bytes":
-        levers += memory_levers(compiled)
+        levers += memory_levers(compiled, fork)
     elif quantity == "seconds":
         levers += latency_levers(compiled, 1 if profile is None else profile.threads)
     elif quantity == "sqnr_db":

@@ -12,53 +12,85 @@ from collections.abc import Iterator
 from explorer.compilation.compiled import Compiled
 from explorer.compilation.fitting.levers import Lever, levers_of
 from explorer.compilation.fitting.program import Program
+from explorer.compilation.levers.trials import IN_WORK, Fork, few_trials, has_trials
 from explorer.compilation.running import program_of
-from explorer.errors import ExplorerError
+from explorer.errors import ExplorerError, MemoryBudgetError
 from explorer.memory.choosing import choose_planner, default_planners
 from explorer.passes.lower.stream_rows import StreamRows
 from explorer.results import MemoryPlan
 from explorer.results.decisions import BUDGET, MEMORY, PLANNER, place_of
 from explorer.results.levers import LeverOption, LeverRecord
 
-SHARES = (0.9, 0.8, 0.65, 0.5)
-"""Budgets that are offered, as shares of the present peak."""
+SHARES = (0.5, 0.8)
+"""Budgets that are tried, as shares of the present peak."""
+GRANULE = 64
+"""Bytes of which an offered budget is a multiple."""
 TRIALS = "the planner, run on the present buffers"
 SEARCH = (
-    "a search over schedules, layouts, recomputation and bands, when it is tried; it refuses with "
-    "the least size that it finds"
+    "the search over schedules, layouts, recomputation and bands, which was run for these budgets"
 )
 
 
-def memory_levers(compiled: Compiled) -> Iterator[LeverRecord]:
-    """The levers of `peak_bytes`. None of a program without a memory plan."""
+def memory_levers(compiled: Compiled, fork: Fork | None = None) -> Iterator[LeverRecord]:
+    """The levers of `peak_bytes`. None of a program without a memory plan.
+
+    fork: tries budgets, of which those that can be met are offered; None: nothing is tried yet.
+    """
     plan = compiled.memory
     if plan is None or not plan.peak_bytes:
         return
     can_fit = any(isinstance(p, StreamRows) for p in compiled.pipeline)
     if can_fit:
-        yield _budget(compiled, plan)
+        yield _budget(compiled, plan, fork)
         yield from _at_fullest_step(compiled, plan)
     yield from _planners(compiled, plan)
 
 
-def _budget(compiled: Compiled, plan: MemoryPlan) -> LeverRecord:
-    offered = [int(plan.peak_bytes * share) // 64 * 64 for share in SHARES]
+def _budget(compiled: Compiled, plan: MemoryPlan, fork: Fork | None) -> LeverRecord:
+    is_tried = fork is not None and has_trials(compiled)
+    options = tuple(_met_budgets(plan, fork)) if fork is not None and is_tried else ()
+    why = "no limit" if compiled.settings.budget_bytes is None else "a limit"
+    if is_tried and not options:
+        why = f"{why}; the search finds no program with fewer bytes"
     return LeverRecord(
         address=BUDGET,
         group="memory",
         of="",
         title="arena, bytes at most",
         value=compiled.settings.budget_bytes,
-        options=tuple(
-            LeverOption(
-                value=size, decisions=((BUDGET, size),), change=float(size - plan.peak_bytes)
-            )
-            for size in offered
-            if 0 < size < plan.peak_bytes
-        ),
-        source=SEARCH,
-        why="no limit" if compiled.settings.budget_bytes is None else "a limit",
+        options=options,
+        source=SEARCH if options else "",
+        why=why,
+        unpredicted="" if is_tried else IN_WORK if has_trials(compiled) else few_trials(0),
     )
+
+
+def _met_budgets(plan: MemoryPlan, fork: Fork) -> Iterator[LeverOption]:
+    """Budgets that the search was seen to meet, the smallest first."""
+    least = 0
+    for share in SHARES:
+        size = int(plan.peak_bytes * share) // GRANULE * GRANULE
+        if size <= least or not size:
+            continue
+        size, peak = _met_budget(size, fork)
+        if peak is None or peak >= plan.peak_bytes or peak == least:
+            return
+        least = peak
+        change = float(peak - plan.peak_bytes)
+        yield LeverOption(value=size, decisions=((BUDGET, size),), change=change)
+
+
+def _met_budget(size: int, fork: Fork) -> tuple[int, int | None]:
+    """The budget, or else the least that the search ends with; and the peak under it, None where
+    neither can be met."""
+    for _ in range(2):
+        try:
+            return size, fork({BUDGET: size}).memory.peak_bytes
+        except MemoryBudgetError as refused:
+            size = refused.needed_bytes
+        except ExplorerError:
+            break
+    return size, None
 
 
 def _at_fullest_step(compiled: Compiled, plan: MemoryPlan) -> Iterator[LeverRecord]:
@@ -66,7 +98,7 @@ def _at_fullest_step(compiled: Compiled, plan: MemoryPlan) -> Iterator[LeverReco
     program = program_of(compiled._run)
     if program.chain_starts:
         return  # bands are chosen by the budget that asked for them
-    limit = int(plan.bound_bytes * SHARES[1])
+    limit = int(plan.bound_bytes * SHARES[-1])
     step = plan.steps[program.fullest_step]
     source = f"bytes that live at the fullest step, {step}; other steps may be as full"
     grouped: dict[str, list[Lever]] = {}

@@ -32,6 +32,7 @@ SOURCES: dict[Quantity, str] = {
     "code_bytes": "the characters of the printed code, at as many bytes each as now",
 }
 MEASURED = "decibels are measured on data: a try measures them"
+IN_WORK = "it is being predicted"
 OTHER_TARGET = "another target has other costs: a try compiles for it"
 NO_MODEL = "the present value is not known, or nothing models it on this target: a try measures it"
 
@@ -47,9 +48,7 @@ def predict_by_trials(
     fork: None where nothing is tried yet.
     """
     before = quantity_of(compiled, quantity)
-    operations = max(1, len(compiled.passes[0].after.graph.nodes))
-    weight = 1 if compiled.backend.runs_loops else INSTRUCTIONS_WEIGHT
-    most = min(MAX_TRIALS, MAX_OPERATIONS // (operations * weight))
+    most = _most_trials(compiled)
     left = most
     for lever in levers:
         if not lever.options or any(option.change is not None for option in lever.options):
@@ -61,16 +60,28 @@ def predict_by_trials(
         elif before is None:
             yield replace(lever, unpredicted=NO_MODEL)
         elif fork is None:
-            yield replace(lever, unpredicted="it is being predicted" if left > 0 else _few(most))
+            yield replace(lever, unpredicted=IN_WORK if left > 0 else few_trials(most))
             left -= 1
         elif left <= 0 or not lever.options[0].decisions:
-            yield replace(lever, unpredicted=_few(most))
+            yield replace(lever, unpredicted=few_trials(most))
         else:
             left -= 1
             yield _tried(lever, compiled, quantity, before, fork)
 
 
-def _few(most: int) -> str:
+def has_trials(compiled: Compiled) -> bool:
+    """Whether decisions of so large a program are tried in advance."""
+    return _most_trials(compiled) > 0
+
+
+def _most_trials(compiled: Compiled) -> int:
+    operations = max(1, len(compiled.passes[0].after.graph.nodes))
+    weight = 1 if compiled.backend.runs_loops else INSTRUCTIONS_WEIGHT
+    return min(MAX_TRIALS, MAX_OPERATIONS // (operations * weight))
+
+
+def few_trials(most: int) -> str:
+    """Why a decision is not tried in advance, where so many are."""
     if not most:
         return "the passes over so many operations take long: a try runs them"
     return f"at most {most} decisions of this program are tried in advance: a try compiles this one"

@@ -38,6 +38,8 @@ URGENT = STAGES[:2]
 """Stages that a person waits for: later ones of other compilations hold still meanwhile."""
 MAX_EDIT_WORDS = 60
 """Characters of an edit of the model in a label."""
+BUDGETS = "budgets"
+"""Of levers: which budgets can be met."""
 TRIALS = "trials"
 """Of levers that are predicted by compiling."""
 LEVERS = "levers/"

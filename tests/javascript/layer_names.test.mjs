@@ -63,4 +63,9 @@ test("names across the graph cover neither one another nor the cards of others",
   const far = namesWithRoom(row, widthOf, 10, [4, 2]);
   assert.equal(far[0].text, "matmul, GRU, reshape");
   assert.equal(far[0].weight, 2);
+  // Where something else is written is no room.
+  const title = {left: 80, right: 160, top: -8, bottom: 8};
+  const beside = namesWithRoom(row, widthOf, 10, [4, 2], [title]);
+  assert.ok(beside.every(({x}) => x !== 120));
+  assert.ok(beside.length);
 });

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import {before, suite, test} from "node:test";
 
-import {decodeTracks, firstAfter, sumsOf} from "../../build/js/time/spans.js";
+import {decodeTracks, firstAfter, spanText, sumsOf} from "../../build/js/time/spans.js";
 import {timeWindow} from "../../build/js/time/time_window.js";
 
 // [name, kind, start, end, label, operation, kernel, flops, bytes, predicted, count]
@@ -184,4 +184,12 @@ suite("window of time", () => {
     for (const frame of frames.splice(0)) frame();
     assert.equal(drawn, 2);
   });
+});
+
+test("a launch is called as its layer, and what is no operation as it is", () => {
+  const layerName = (operation) => `layer of ${operation}`;
+  const launch = {name: "conv35", label: "conv 1x1", operation: "conv35"};
+  assert.equal(spanText(launch, layerName), "layer of conv35  conv 1x1");
+  assert.equal(spanText(launch), "conv35  conv 1x1");
+  assert.equal(spanText({name: "import", label: "", operation: ""}, layerName), "import");
 });

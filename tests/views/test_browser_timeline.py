@@ -180,7 +180,7 @@ def test_spans_gaps_and_areas_say_what_they_are_and_are_saved(
         expect(tip).to_contain_text("host runs")
     with watched.step("a bar says its operation and the predicted time"):
         page.mouse.move(*place_of(page, INFERENCE, 0.2))
-        expect(tip.locator("strong")).to_have_text("conv_1 conv 3x3")
+        expect(tip.locator("strong")).to_have_text("Conv_0 conv 3x3")
         expect(tip).to_contain_text("predicted 200 ns: measured is 2.0 times as long")
         expect(tip).to_contain_text("from Conv_0")
         note = page.locator(".dock-aside .aside-note")

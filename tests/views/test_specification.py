@@ -1,5 +1,6 @@
 """Specifications as text, HTML, JSON and data of the page."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -8,8 +9,10 @@ import pytest
 from playwright.sync_api import expect
 
 from explorer.results import Trace
+from explorer.results.levers import QUANTITIES
 from explorer.results.weights import PART, WeightsRecord
 from explorer.views.catalog.weights import weights
+from explorer.views.register import VIEWS
 from explorer.views.renderers.html import html_of
 from explorer.views.renderers.page import json_of, page_of
 from explorer.views.renderers.text import text_of
@@ -161,3 +164,33 @@ def test_the_chosen_weight_is_shown_next_to_the_table(opened: Any, weighted: Tra
     assert aside.locator(".chart .bars").get_attribute("d").count("z") > 10
     expect(table.locator("tbody tr").first).to_have_class("marked")
     assert watched.is_clean(), watched
+
+
+MOVED_FORMATS = {"bytes", "nanoseconds", "decibels", "percent", "amount"}
+MOVED_BY_NOTHING = {("weights", "zeros")}
+"""Facts about the model's own weights, which no decision of the compiler moves."""
+
+
+def test_every_number_that_a_decision_moves_leads_to_its_levers(trace: Trace):
+    seen: set[str] = set()
+    for view in VIEWS:
+        if view.specification is None or view.missing(trace):
+            continue
+        for table in tables_of(view.specification(trace, len(trace.passes) - 1)):
+            for column in table.columns:
+                if column.format not in MOVED_FORMATS:
+                    continue
+                seen.add(view.name)
+                is_moved = column.moves in QUANTITIES
+                assert is_moved or (view.name, column.key) in MOVED_BY_NOTHING, (
+                    view.name,
+                    column.key,
+                )
+    assert {"kernels", "memory", "accuracy"} <= seen
+
+
+def tables_of(part: Any) -> Iterator[TableSpec]:
+    if isinstance(part, TableSpec):
+        yield part
+    for inner in getattr(part, "parts", ()):
+        yield from tables_of(inner)

@@ -4,7 +4,8 @@
         --pictures folder/
 
 Each model is compiled in a child process with a time limit and opened as an offline page of
-1440 x 900 pixels. Prints a line per model; status 1 when one of them has a problem.
+1440 x 900 pixels; labels are looked at from afar and near, too. Prints a line per model; status 1
+when one of them has a problem.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from explorer.cli.models import load_with_weights, sizes_with_note
 from explorer.errors import ExplorerError
 from explorer.importers.inputs import check_arrays
 from explorer.views.page import export_page
-from verification.first_sight.look import FirstSight, look
+from verification.first_sight.look import FirstSight, look, overlapping_labels
 
 CHROMIUM = "/usr/bin/chromium"
 FLAGS = ("--headless", "--no-sandbox", "--disable-gpu")
@@ -91,9 +92,11 @@ def _report(path: Path, page: Path, browser: Browser, arguments: argparse.Namesp
         word = "refused" if child.returncode == REFUSED else "failed"
         print(f"{path.stem:32} {word}: {reason[:120]}", flush=True)
         return child.returncode != REFUSED
-    seen, painted = _open(page, browser, arguments.pictures, path.stem)
+    seen, painted, overlapping = _open(page, browser, arguments.pictures, path.stem)
     page.unlink()
-    problems = seen.problems()
+    problems = [*seen.problems(), *overlapping[:3]]
+    if len(overlapping) > 3:
+        problems.append(f"{len(overlapping)} pairs of labels lie on one another")
     print(
         f"{path.stem:32} {compiled:6.1f} s {painted:5.2f} s {seen.nodes:5} {seen.blocks:6} "
         f"{len(seen.labels):6} {seen.legible:7} {seen.scale:5.2f} {seen.back:4}  "
@@ -105,7 +108,7 @@ def _report(path: Path, page: Path, browser: Browser, arguments: argparse.Namesp
 
 def _open(
     page: Path, browser: Browser, pictures: Path | None, name: str
-) -> tuple[FirstSight, float]:
+) -> tuple[FirstSight, float, list[str]]:
     context = browser.new_context(viewport={"width": SIZE[0], "height": SIZE[1]})
     try:
         tab = context.new_page()
@@ -116,7 +119,7 @@ def _open(
         if pictures:
             pictures.mkdir(parents=True, exist_ok=True)
             tab.screenshot(path=pictures / f"{name}.png")
-        return look(tab), painted
+        return look(tab), painted, overlapping_labels(tab)
     finally:
         context.close()
 

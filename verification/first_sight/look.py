@@ -5,6 +5,7 @@ look(page).problems()   ["an edge runs upwards and does not say so: conv_1 > rel
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,6 +56,34 @@ _LOOK = """() => {
     scale: svg.querySelector('.nodes').getScreenCTM().a,
   };
 }"""
+
+
+_OVERLAPS = """([kinds, across, down]) => {
+  const svg = document.querySelector('.graph .canvas');
+  const pane = svg.getBoundingClientRect();
+  const isSeen = {opacityProperty: true, visibilityProperty: true};
+  const boxes = [...svg.querySelectorAll(kinds)]
+    .filter((label) => label.textContent.trim() && label.checkVisibility(isSeen))
+    .map((label) => ({text: label.textContent, box: label.getBoundingClientRect()}))
+    .filter(({box}) => box.width && box.right > pane.left && box.left < pane.right &&
+      box.bottom > pane.top && box.top < pane.bottom);
+  const shared = (a, b, from, to) => Math.min(a[to], b[to]) - Math.max(a[from], b[from]);
+  return boxes.flatMap((one, index) => boxes.slice(index + 1)
+    .filter(({box}) => shared(one.box, box, 'left', 'right') > across &&
+      shared(one.box, box, 'top', 'bottom') > down)
+    .map((other) => `${one.text} / ${other.text}`));
+}"""
+LABELS = ".node .label, .node .shape, .block-title .label, .far-name, .edge-label"
+"""What is written in a graph."""
+ACROSS, DOWN = 1, 4
+"""Pixels that two boxes of labels may share: a box of a line of text is higher than its letters."""
+ZOOMS = 6
+"""Steps out from all of a graph, and in to it, at which labels are looked at."""
+_FRAMES = """async () => {
+  for (let frame = 0; frame < 2; frame += 1) await new Promise(requestAnimationFrame);
+}"""
+COLOURS = ("", "macs")
+"""Numbers by which operations are coloured meanwhile, by the address of a page."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,3 +137,24 @@ def look(page: Page) -> FirstSight:
         back=found["back"],
         scale=found["scale"],
     )
+
+
+def overlapping_labels(page: Page, colours: Sequence[str] = COLOURS) -> list[str]:
+    """Labels that lie on one another at any zoom, `place: one / other`; none where all is well.
+
+    page: an explorer that has drawn a graph.
+    """
+    found = []
+    for colour in colours:
+        page.get_by_label("colour of operations").select_option(colour)
+        page.get_by_role("button", name="fit", exact=True).click()
+        for key in ("", *["-"] * ZOOMS, "", *["+"] * ZOOMS):
+            if key:
+                page.locator(".graph .canvas").press(key)
+            else:
+                page.get_by_role("button", name="fit", exact=True).click()
+            page.evaluate(_FRAMES)
+            pairs = page.evaluate(_OVERLAPS, [LABELS, ACROSS, DOWN])
+            scale = page.locator(".graph .nodes").evaluate("layer => layer.getScreenCTM().a")
+            found += [f"{colour or 'kind'} at {scale:.2f}: {pair}" for pair in pairs]
+    return list(dict.fromkeys(found))

@@ -5,6 +5,8 @@ session_json(state)    ->   {"models": [...], "branches": [...], "status": "idle
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import Any
 
 from explorer.app.branches import MAX_COMPARED, Branch
@@ -173,4 +175,16 @@ def _branch(state: PageState, branch: Branch) -> dict[str, Any]:
         "numbers": {name: branch.trace.head["summary"].get(name) for name in NUMBERS},
         "isAsleep": branch.is_asleep,
         "settings": settings_of(branch.request),
+        "elements": elements_of(branch.trace.head.get("model", {})),
     }
+
+
+def elements_of(model: Mapping[str, Any]) -> list[int]:
+    """Elements of the inputs, then of the outputs, each sorted: what two files of one network have
+    in common, whatever their layouts and types. Sizes without a number count as one."""
+    found: list[int] = []
+    for name in ("inputs", "outputs"):
+        shapes = [str(described).split(" ")[0] for _, described in model.get(name, ())]
+        sizes = ([int(size) for size in shape.split("x") if size.isdigit()] for shape in shapes)
+        found += sorted(math.prod(own) for own in sizes)
+    return found

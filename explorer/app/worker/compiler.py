@@ -8,6 +8,7 @@ compiler.stage(CompileRequest(..., decisions=(("schedule-loops/conv_1/pixels", "
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from explorer.app.forks import changes, differing_passes, is_parent
 from explorer.app.protocol import (
+    BUDGETS,
     TRIALS,
     Bisection,
     CompileRequest,
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from explorer.backends.peaks import PeakMeter
     from explorer.compilation import Accuracy, Compilation
     from explorer.compilation.data.attached import AttachedData
+    from explorer.compilation.levers.trials import Fork
     from explorer.importers import SourceModel
     from explorer.quantization.table import ThresholdTable
     from explorer.runtime.profiles import Peaks
@@ -76,6 +79,7 @@ class ModelCompiler:
         self._tried: dict[CompileRequest, dict[str, int]] = {}
         """Sizes that were chosen where none were given."""
         self._meter: PeakMeter | None = None
+        self._forks: tuple[CompileRequest, dict[str, Compilation]] | None = None
         self._tables: dict[object, ThresholdTable] = {}
         """Of calibrations that a page asked for."""
         self._read: dict[tuple[str, tuple[str, ...], str], AttachedData | None] = {}
@@ -140,7 +144,8 @@ class ModelCompiler:
         return model
 
     def levers(self, request: CompileRequest, asked: str) -> dict[str, Any]:
-        """asked: a quantity, with `/trials` those, too, that are predicted by compiling."""
+        """asked: a quantity, with `/budgets` the budgets, too, that can be met, with `/trials` all
+        that is predicted by compiling."""
         from explorer.compilation.levers.finding import find_levers, quantity_named
         from explorer.views.payload.levers import levers_payload
 
@@ -154,9 +159,24 @@ class ModelCompiler:
             quantity_named(quantity),
             None if accuracy is None else accuracy.report,
             self._profiles.get(request),
-            (lambda decisions: compilation.fork(decisions=decisions)) if rest == TRIALS else None,
+            self._forks_of(request, compilation) if rest in (BUDGETS, TRIALS) else None,
+            only_budgets=rest == BUDGETS,
         )
         return levers_payload(with_calibration(found) if request.data else found)
+
+    def _forks_of(self, request: CompileRequest, compilation: Compilation) -> Fork:
+        """Forks that predict levers; those of the request that was asked about last are kept."""
+        if self._forks is None or self._forks[0] != request:
+            self._forks = (request, {})
+        _, kept = self._forks
+
+        def fork(decisions: dict[str, object]) -> Compilation:
+            key = json.dumps(decisions, sort_keys=True)
+            if key not in kept:
+                kept[key] = compilation.fork(decisions=decisions)
+            return kept[key]
+
+        return fork
 
     def optional(self, request: CompileRequest) -> tuple[str, ...]:
         if request.is_trace or request in self._refused:

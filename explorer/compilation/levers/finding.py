@@ -47,9 +47,11 @@ def find_levers(
     report: AccuracyReport | None = None,
     profile: ProfileRecord | None = None,
     fork: Fork | None = None,
+    only_budgets: bool = False,
 ) -> LeversRecord:
     """What moves the quantity. `report` and `profile`: what was measured, if something was; `fork`
-    makes the compilations that predict what no model does; without it they are to come."""
+    makes the compilations that predict what no model does; without it they are to come.
+    only_budgets: it tries budgets of memory, and the others are to come."""
     value, source = _value(compiled, quantity, report, profile)
     levers: list[LeverRecord] = []
     if quantity == "peak_bytes":
@@ -64,7 +66,7 @@ def find_levers(
         levers += other_levers(compiled, quantity, {lever.address for lever in levers})
     if quantity == "cycles":  # buffers of a layer, its other choices, then what is about all of it
         levers.sort(key=lambda lever: (not lever.of, "buffers" not in lever.title))
-    levers = list(predict_by_trials(levers, compiled, quantity, fork))
+    levers = list(predict_by_trials(levers, compiled, quantity, None if only_budgets else fork))
     levers += options_outside(compiled, quantity, 1 if profile is None else profile.threads)
     return LeversRecord(
         quantity=quantity,

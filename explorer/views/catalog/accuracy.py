@@ -61,20 +61,20 @@ SCALE_STEPS, SCALE_WIDTH = 32, 240.0
 LAYERS = (
     Column(key="operation", title="operation", format="name"),
     Column(key="tensor", title="tensor"),
-    Column(key="relative", title="relative", format="error"),
-    Column(key="absolute", title="absolute", format="error"),
+    Column(key="relative", title="relative", format="error", moves="sqnr_db"),
+    Column(key="absolute", title="absolute", format="error", moves="sqnr_db"),
     Column(key="sqnr", title="signal to noise", format="decibels", moves="sqnr_db"),
 )
 FLOAT_PASSES = (
     Column(key="pass", title="pass", format="name"),
-    Column(key="worst", title="worst", format="decibels"),
+    Column(key="worst", title="worst", format="decibels", moves="sqnr_db"),
     Column(key="tensor", title="at", format="name"),
-    Column(key="median", title="median", format="decibels"),
+    Column(key="median", title="median", format="decibels", moves="sqnr_db"),
 )
 FLOAT_TENSORS = (
     Column(key="tensor", title="tensor", format="name"),
     Column(key="sqnr", title="signal to noise", format="decibels", moves="sqnr_db"),
-    Column(key="cosine", title="cosine", format="decimal"),
+    Column(key="cosine", title="cosine", format="decimal", moves="sqnr_db"),
 )
 
 

@@ -40,28 +40,39 @@ def _columns(peak: float) -> tuple[Column, ...]:
         Column(key="kind", title="kind"),
         Column(key="operations", title="used by"),
         Column(key="time", title="time", format="nanoseconds", moves="seconds"),
-        Column(key="share", title="share", format="percent"),
+        Column(key="share", title="share", format="percent", moves="seconds"),
         Column(
             key="speed",
             title="GFLOP/s",
             format="decimal",
             hint=f"the device reaches {peak:,.0f} GFLOP/s" if peak else "operations per second",
+            moves="seconds",
         ),
-        Column(key="flops", title="FLOPs", format="amount", hint="of all launches, as the time is"),
+        Column(
+            key="flops",
+            title="FLOPs",
+            format="amount",
+            hint="of all launches, as the time is",
+            moves="seconds",
+        ),
         Column(
             key="bytes",
             title="bytes",
             format="bytes",
             hint="sizes of all arguments: the least traffic",
+            moves="seconds",
         ),
         Column(
             key="intensity",
             title="FLOP/byte",
             format="decimal",
             hint="arithmetic intensity: low means bound by memory",
+            moves="seconds",
         ),
         Column(key="steps", title="steps", format="count", hint="schedule steps"),
-        Column(key="lines", title="lines", format="count", hint="lines of source"),
+        Column(
+            key="lines", title="lines", format="count", hint="lines of source", moves="code_bytes"
+        ),
     )
 
 

@@ -54,7 +54,7 @@ MAX_LARGEST = 5
 LARGEST = (
     Column(key="buffer", title="buffer", format="name"),
     Column(key="size", title="size", format="bytes", moves="peak_bytes"),
-    Column(key="offset", title="at byte", format="count"),
+    Column(key="offset", title="at byte", format="count", moves="peak_bytes"),
     Column(key="steps", title="steps"),
 )
 STRATEGIES = (
@@ -77,9 +77,9 @@ FIT = (
 )
 REFUSED = (
     Column(key="buffer", title="refused", format="name"),
-    Column(key="offset", title="at byte", format="count"),
+    Column(key="offset", title="at byte", format="count", moves="peak_bytes"),
     Column(key="obstacle", title="in the way", format="name"),
-    Column(key="overlap", title="overlap", format="bytes"),
+    Column(key="overlap", title="overlap", format="bytes", moves="peak_bytes"),
 )
 
 

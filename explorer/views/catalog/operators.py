@@ -47,6 +47,7 @@ COLUMNS = (
         title="parameters",
         format="amount",
         hint="elements of the constants that the nodes take",
+        moves="weights_bytes",
     ),
     Column(
         key="problems",

@@ -79,7 +79,13 @@ def matrix(record: PlacementRecord) -> TableSpec:
         Column(key="operation", title="operation", format="name"),
         Column(key="device", title="device", format="name", hint="where it runs"),
         *(
-            Column(key=f"on {device}", title=device, format="seconds", hint="predicted")
+            Column(
+                key=f"on {device}",
+                title=device,
+                format="seconds",
+                hint="predicted",
+                moves="seconds",
+            )
             for device in record.targets
         ),
         Column(key="cluster", title="cluster", format="name", hint="runs on one device"),
@@ -126,8 +132,8 @@ def _functions(record: PlacementRecord) -> TableSpec:
         Column(key="function", title="function", format="name"),
         Column(key="device", title="device", format="name"),
         Column(key="operations", title="operations", format="count"),
-        Column(key="predicted", title="predicted", format="seconds"),
-        Column(key="arena", title="memory", format="bytes"),
+        Column(key="predicted", title="predicted", format="seconds", moves="seconds"),
+        Column(key="arena", title="memory", format="bytes", moves="peak_bytes"),
         Column(key="reason", title="reason"),
     )
     return TableSpec(title="functions in the order in which they run", columns=columns, rows=rows)
@@ -158,8 +164,8 @@ def _transfers(record: PlacementRecord) -> Part:
         Column(key="value", title="value", format="name"),
         Column(key="from", title="from", format="name"),
         Column(key="to", title="to", format="name"),
-        Column(key="bytes", title="bytes", format="bytes"),
-        Column(key="predicted", title="predicted", format="seconds"),
+        Column(key="bytes", title="bytes", format="bytes", moves="seconds"),
+        Column(key="predicted", title="predicted", format="seconds", moves="seconds"),
         Column(key="price", title="price", hint="where the number is from"),
     )
     return TableSpec(title="transfers", columns=columns, rows=rows)
@@ -203,12 +209,12 @@ def _bandwidths(record: PlacementRecord) -> TableSpec:
     )
     columns = (
         Column(key="factor", title="bandwidth", hint="of all transfers, compared with the prices"),
-        Column(key="predicted", title="predicted", format="seconds"),
+        Column(key="predicted", title="predicted", format="seconds", moves="seconds"),
         *(
             Column(key=f"on {device}", title=device, format="count", hint="operations")
             for device in record.targets
         ),
-        Column(key="bytes", title="transferred", format="bytes"),
+        Column(key="bytes", title="transferred", format="bytes", moves="seconds"),
     )
     return TableSpec(title="where the cut moves with the bandwidth", columns=columns, rows=rows)
 

@@ -75,18 +75,21 @@ LAYERS = (
         title="weights",
         format="decibels",
         hint="SQNR of the layer by itself, only its weights rounded",
+        moves="sqnr_db",
     ),
     Column(
         key="reads",
         title="reads",
         format="decibels",
         hint="SQNR of the layer by itself, only what it reads rounded",
+        moves="sqnr_db",
     ),
     Column(
         key="both",
         title="both",
         format="decibels",
         hint="SQNR of the layer by itself: the lower, the more it costs",
+        moves="sqnr_db",
     ),
     Column(
         key="in_program",
@@ -100,6 +103,7 @@ LAYERS = (
         title="saturated",
         format="percent",
         hint="share of elements beyond what is represented",
+        moves="sqnr_db",
     ),
 )
 PRODUCTS = (
@@ -112,26 +116,36 @@ PRODUCTS = (
         title="bytes",
         format="bytes",
         hint="of the weights with their scales and zero points",
+        moves="weights_bytes",
     ),
     Column(
         key="nearest",
         title="nearest",
         format="decibels",
         hint="SQNR of the weights if each were the nearest number",
+        moves="sqnr_db",
     ),
-    Column(key="own", title="as rounded", format="decibels", hint="SQNR of the weights"),
+    Column(
+        key="own",
+        title="as rounded",
+        format="decibels",
+        hint="SQNR of the weights",
+        moves="sqnr_db",
+    ),
     Column(
         key="gain",
         title="sums better by",
         format="decibels",
         hint="how much less sums err by GPTQ than with the nearest numbers, over what calibration "
         "saw",
+        moves="sqnr_db",
     ),
     Column(
         key="both",
         title="by itself",
         format="decibels",
         hint="SQNR of the product by itself: the lower, the more it costs",
+        moves="sqnr_db",
     ),
     Column(
         key="in_program",
@@ -149,12 +163,14 @@ CANDIDATES = (
         title="own error",
         format="error",
         hint="expected squared error of the tensor's own numbers",
+        moves="sqnr_db",
     ),
     Column(
         key="outputs",
         title="outputs",
         format="decimal",
         hint="signal to noise of the model's outputs with this range; – was not measured",
+        moves="sqnr_db",
     ),
     Column(key="use", title=""),
 )

@@ -246,12 +246,18 @@ def _short(value: float) -> str:
 def _table(found: Roofs, points: Sequence[Entry], total: float) -> TableSpec:
     columns = (
         Column(key="name", title=found.noun, format="name"),
-        Column(key="of_roof", title="of its roof", format="percent"),
+        Column(key="of_roof", title="of its roof", format="percent", moves="seconds"),
         Column(key="bound", title="bound by"),
-        Column(key="speed", title=found.unit, format="decimal"),
-        Column(key="intensity", title=found.per, format="decimal", hint="arithmetic intensity"),
+        Column(key="speed", title=found.unit, format="decimal", moves="seconds"),
+        Column(
+            key="intensity",
+            title=found.per,
+            format="decimal",
+            hint="arithmetic intensity",
+            moves="seconds",
+        ),
         Column(key="time", title="time", format="count", moves="seconds"),
-        Column(key="share", title="share", format="percent"),
+        Column(key="share", title="share", format="percent", moves="seconds"),
     )
     rows = tuple(
         Row(

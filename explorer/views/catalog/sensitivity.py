@@ -55,16 +55,46 @@ FRONT_HEIGHT, LEFT, BOTTOM = 220.0, 60.0, 34.0
 POINTS = (
     Column(key="role", title=""),
     Column(key="cost", title="cost", format="decimal", hint="multiply-adds times bits, of INT8"),
-    Column(key="sqnr", title="outputs", format="decibels", hint="signal to quantization noise"),
-    Column(key="differ", title="differ", format="count", hint="examples with another answer"),
-    Column(key="accuracy", title="accuracy", format="decimal", hint="per cent of examples"),
+    Column(
+        key="sqnr",
+        title="outputs",
+        format="decibels",
+        hint="signal to quantization noise",
+        moves="sqnr_db",
+    ),
+    Column(
+        key="differ",
+        title="differ",
+        format="count",
+        hint="examples with another answer",
+        moves="sqnr_db",
+    ),
+    Column(
+        key="accuracy",
+        title="accuracy",
+        format="decimal",
+        hint="per cent of examples",
+        moves="sqnr_db",
+    ),
     Column(key="modes", title="not INT8"),
 )
 TENSORS = (
     Column(key="tensor", title="tensor", format="name"),
-    Column(key="alone", title="INT8 alone", format="decibels", hint="all others stay float"),
-    Column(key="without", title="all INT8 but this", format="decibels"),
-    Column(key="wide", title="this INT16", format="decibels", hint="and all others INT8"),
+    Column(
+        key="alone",
+        title="INT8 alone",
+        format="decibels",
+        hint="all others stay float",
+        moves="sqnr_db",
+    ),
+    Column(key="without", title="all INT8 but this", format="decibels", moves="sqnr_db"),
+    Column(
+        key="wide",
+        title="this INT16",
+        format="decibels",
+        hint="and all others INT8",
+        moves="sqnr_db",
+    ),
 )
 
 

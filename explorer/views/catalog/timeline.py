@@ -55,21 +55,21 @@ MAX_LAUNCHES, MAX_LAYERS = 24, 40
 LAUNCHES = (
     Column(key="launch", title="launch", format="name"),
     Column(key="time", title="time", format="nanoseconds", moves="seconds"),
-    Column(key="share", title="share", format="percent"),
-    Column(key="speed", title="speed", format="amount"),
-    Column(key="of_peak", title="of peak", format="percent"),
+    Column(key="share", title="share", format="percent", moves="seconds"),
+    Column(key="speed", title="speed", format="amount", moves="seconds"),
+    Column(key="of_peak", title="of peak", format="percent", moves="seconds"),
 )
 QUEUES = (
     Column(key="queue", title="queue", format="name"),
-    Column(key="busy", title="busy", format="count"),
-    Column(key="share", title="", format="percent"),
+    Column(key="busy", title="busy", format="count", moves="cycles"),
+    Column(key="share", title="", format="percent", moves="cycles"),
     Column(key="waited", title="waited"),
 )
 LAYERS = (
     Column(key="layer", title="layer", format="name"),
-    Column(key="start", title="from", format="count"),
-    Column(key="end", title="to", format="count"),
-    Column(key="cycles", title="cycles", format="count"),
+    Column(key="start", title="from", format="count", moves="cycles"),
+    Column(key="end", title="to", format="count", moves="cycles"),
+    Column(key="cycles", title="cycles", format="count", moves="cycles"),
 )
 
 

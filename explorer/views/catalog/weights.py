@@ -31,7 +31,7 @@ COLUMNS = (
     Column(key="weight", title="weight", format="name"),
     Column(key="shape", title="shape"),
     Column(key="type", title="type"),
-    Column(key="bytes", title="bytes", format="bytes"),
+    Column(key="bytes", title="bytes", format="bytes", moves="weights_bytes"),
     Column(key="low", title="low", format="error", hint="the smallest element"),
     Column(key="high", title="high", format="error", hint="the largest element"),
     Column(key="mean", title="mean", format="error"),

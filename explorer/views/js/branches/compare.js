@@ -65,7 +65,9 @@ function createComparison(app) {
       .against()
       .filter((key) => others().some((branch) => branch.key === key))
       .slice(0, session.mostCompared() - 1);
-    return keys.length ? keys : [nearest(session).key];
+    if (keys.length) return keys;
+    const found = nearest(session);
+    return found ? [found.key] : [];
   };
 
   // All that stand side by side, from base to fork unless a person turned that round.
@@ -138,6 +140,11 @@ function createComparison(app) {
   const times = elapsedText();
 
   function drawActions(keys) {
+    if (keys.length < 2) {
+      times.end();
+      replace(actions);
+      return;
+    }
     const turns = turnsOf(session, keys);
     const isRunning = session.turns().some(({status}) => status === "running");
     const canRun = keys.every((key) => {
@@ -203,6 +210,17 @@ function createComparison(app) {
     const isProgram = view === "graph" || view === "lines";
     const about = JSON.stringify([view, keys, stamp, isProgram ? place : "", turns?.status]);
     if (about === drawn) return;
+    if (session && keys.length < 2) {
+      drawn = "";
+      showMain(
+        emptyState(
+          "Nothing is chosen to compare with",
+          "What else is open has other inputs and outputs: choose it in the list.",
+        ),
+        {isFresh: true},
+      );
+      return;
+    }
     try {
       const comparison = await data.chunk(
         session ? `compare/${keys.join(".")}/${stamp}` : "comparison",
@@ -255,14 +273,14 @@ function createComparison(app) {
 }
 
 // Where nobody has chosen: what the branch was forked from, else the first branch of the same
-// model, or else of another.
+// model, or else of one with inputs and outputs of the same sizes; undefined where there is none.
 function nearest(session) {
   const current = session.branches().find((branch) => branch.key === session.branch());
   const others = session.branches().filter((branch) => branch.key !== session.branch());
   return (
     others.find((branch) => branch.key === current?.parent) ??
     others.find((branch) => branch.model === session.model()) ??
-    others[0]
+    others.find(({elements}) => elements.length && String(elements) === String(current?.elements))
   );
 }
 

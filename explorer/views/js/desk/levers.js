@@ -46,8 +46,12 @@ export function openLevers(app, quantity, of = "") {
           .then((levers) => keep(element("div", {}, content(app, levers, of, close))));
       const keep = steady(body);
       // What is known at once, then what is predicted by compiling.
-      show(`levers/${quantity}`)
-        .then(() => body.isConnected && show(`levers/${quantity}/trials`))
+      const later = quantity === "peak_bytes" ? ["/budgets", "/trials"] : ["/trials"];
+      later
+        .reduce(
+          (shown, more) => shown.then(() => body.isConnected && show(`levers/${quantity}${more}`)),
+          show(`levers/${quantity}`),
+        )
         .catch((failure) =>
           body.append(element("p", {class: "quiet-text", role: "alert"}, failure.message)),
         );

@@ -307,7 +307,7 @@ export function graphPane(app) {
   if (typeof ResizeObserver === "function") {
     new ResizeObserver(() => {
       if (!scene || !body.clientWidth) return;
-      if (!hasFitted) {
+      if (!hasFitted || camera.isFitted()) {
         hasFitted = true;
         camera.fit();
       } else camera.follow([]);

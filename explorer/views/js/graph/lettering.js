@@ -28,9 +28,11 @@ const LEAST_CARD = 24; // pixels: names stand across cards that are narrower
 // Which of many names can be shown at once where no node has room for its own, the heavier ones
 // first: those that overlap neither each other nor the card of another operation. Of several texts
 // of a name the longest that does, which goes to `text`.
-// names: [{x, y, texts, weight}] with x and y on the screen; card: [width, height] of all of them.
-export function namesWithRoom(names, widthOf, height, [width, tall] = [0, 0]) {
+// names: [{x, y, texts, weight}] with x and y on the screen; card: [width, height] of all of them;
+// others: boxes where something else is written.
+export function namesWithRoom(names, widthOf, height, [width, tall] = [0, 0], others = []) {
   const taken = takenRoom();
+  for (const box of others) taken.take(box);
   const cards = takenRoom();
   const around = ({x, y}, half, rest) => ({
     left: x - half,

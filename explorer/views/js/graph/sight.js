@@ -189,7 +189,12 @@ export function createSight({app, camera, canvas, overlay, sceneNow, size}) {
       });
     const card = sceneNow().node.map((length) => length * camera.view.k);
     const widthOf = (text) => widthOfText(app, text, size);
-    const chosen = namesWithRoom(names, widthOf, size * 1.3, card);
+    const titles = sceneNow().boxes.map((box) => {
+      const [left, top] = camera.onScreen(box);
+      const [right, bottom] = [left + box.width * camera.view.k, top + size * 1.3];
+      return {left, top, right, bottom};
+    });
+    const chosen = namesWithRoom(names, widthOf, size * 1.3, card, titles);
     replace(
       namesLayer,
       chosen.map((name) => makeFarName(name, lettering)),

@@ -3,18 +3,23 @@
 
 import {button, element, replace} from "../ground/dom.js";
 import {canvasPlot, canvasText, moveTip, placed, tipElement} from "../ground/plot.js";
-import {commonEnding, tailOf} from "./column_names.js";
+import {commonBeginning, commonEnding, tailOf} from "./column_names.js";
 import {clip} from "../ground/scene.js";
 import {fitText} from "../graph/names_that_fit.js";
 
 const ROW = 14;
+const MOST_ROW = 30; // where there is room
 const MOST_CELL = 72;
 const LEAST_CELL = 4;
 const WIDE_CELL = 44; // from here on names stand level, below that they lean
 const HEAD_LEVEL = 16;
 const HEAD_LEANING = 50;
+const SPARE = 24; // below the last row
+const MOST_HEAD = 120; // where there is room
+const LEAN = 0.85; // radians
 const NAME_PIXELS = 13; // between two leaning names
 const NAME_CHARACTERS = 10;
+const CHARACTER_PIXELS = 5.6;
 const NAME_GAP = 6; // between two level names
 
 /**
@@ -39,6 +44,8 @@ export function heatMap(app, table, options) {
   let lines = []; // runs of rows that stand as one: [first row, how many]
   let lineOf = []; // where a row stands
   let cell = 16;
+  let tall = ROW; // of a row
+  let headHeight = HEAD_LEANING;
   const plot = canvasPlot(
     `${measure.label} errors of ${count} tensors after ${rows.length} passes; the worst are ` +
       "listed beside it",
@@ -127,10 +134,18 @@ export function heatMap(app, table, options) {
     const width = frame.clientWidth;
     if (!width) return;
     cell = Math.max(LEAST_CELL, Math.min(MOST_CELL, Math.floor(width / count)));
+    // Names get what room there is first, then rows.
+    const room = Math.max(0, node.clientHeight - SPARE - HEAD_LEANING - ROW * lines.length);
+    const longest = Math.max(...shownNames.map((name) => name.length)) * CHARACTER_PIXELS;
+    const wanted = Math.min(MOST_HEAD, Math.sin(LEAN) * longest + 16) - HEAD_LEANING;
+    const toHead = Math.max(0, Math.min(room, Math.floor(wanted)));
+    headHeight = HEAD_LEANING + toHead;
+    tall = Math.min(MOST_ROW, Math.floor(ROW + (room - toHead) / lines.length));
+    node.style.setProperty("--heat-row", `${tall}px`);
     spacer.style.width = `${cell * count}px`;
-    spacer.style.height = plot.node.style.height = `${ROW * lines.length}px`;
+    spacer.style.height = plot.node.style.height = `${tall * lines.length}px`;
     plot.node.style.width = head.node.style.width = `${Math.min(width, cell * count)}px`;
-    head.node.style.height = `${cell >= WIDE_CELL ? HEAD_LEVEL : HEAD_LEANING}px`;
+    head.node.style.height = `${cell >= WIDE_CELL ? HEAD_LEVEL : headHeight}px`;
     paintVisible();
   }
 
@@ -147,17 +162,17 @@ export function heatMap(app, table, options) {
       for (let place = from; place < to; place += 1) {
         const column = order[place];
         const value = values[row][column];
-        const [x, y] = [place * cell - left, line * ROW];
+        const [x, y] = [place * cell - left, line * tall];
         if (value === null) {
           if (ties[row].has(column)) paintTie(context, x, y);
           continue;
         }
         const at = measure.at(value);
         context.fillStyle = app.look.scale(at);
-        context.fillRect(x, y, cell - 1, ROW - 1);
+        context.fillRect(x, y, cell - 1, tall - 1);
         if (cell < 36) continue;
         context.fillStyle = at > 0.5 ? "#101010" : "#ffffff";
-        context.fillText(measure.text(value), x + cell / 2, y + ROW / 2);
+        context.fillText(measure.text(value), x + cell / 2, y + tall / 2);
       }
     });
     paintHead(from, to, left);
@@ -167,13 +182,18 @@ export function heatMap(app, table, options) {
   // A near-tie is no error: an empty cell with the mark of what is nearly equal.
   function paintTie(context, x, y) {
     context.strokeStyle = plot.colour("line");
-    context.strokeRect(x + 0.5, y + 0.5, cell - 2, ROW - 2);
+    context.strokeRect(x + 0.5, y + 0.5, cell - 2, tall - 2);
     if (cell < 8) return;
     context.fillStyle = plot.colour("text");
-    context.fillText("≈", x + cell / 2, y + ROW / 2);
+    context.fillText("≈", x + cell / 2, y + tall / 2);
   }
 
   const ending = commonEnding(accuracy.tensors);
+  const beginning = commonBeginning(accuracy.tensors);
+  const shownNames = accuracy.tensors.map((name) => {
+    const rest = name.endsWith(ending) ? name.slice(0, name.length - ending.length) : name;
+    return rest.startsWith(beginning) ? rest.slice(beginning.length) || rest : rest;
+  });
 
   // As many names as fit; that of the selection in any case.
   function paintHead(from, to, left) {
@@ -182,6 +202,8 @@ export function heatMap(app, table, options) {
     const height = head.size()[1];
     const own = new Set(detail() ? [detail().column] : options.columns());
     const every = Math.max(1, Math.ceil(NAME_PIXELS / cell));
+    const along = height / Math.sin(LEAN) - 10;
+    const most = Math.max(NAME_CHARACTERS, Math.floor(along / CHARACTER_PIXELS));
     let free = -Infinity;
     for (let place = from; place < to; place += 1) {
       const column = order[place];
@@ -190,8 +212,7 @@ export function heatMap(app, table, options) {
         every > 1 && order.slice(place + 1, place + every).some((c) => own.has(c));
       if (!isOwn && (place < free || isBeforeOwn)) continue;
       free = place + every;
-      const whole = accuracy.tensors[column];
-      const name = whole.endsWith(ending) ? whole.slice(0, whole.length - ending.length) : whole;
+      const name = shownNames[column];
       const x = place * cell - left + cell / 2;
       context.fillStyle = head.colour(isOwn ? "accent" : "quiet");
       context.font = `${isOwn ? "bold " : ""}10px system-ui, sans-serif`;
@@ -204,9 +225,9 @@ export function heatMap(app, table, options) {
       }
       context.save();
       context.translate(x, height - 3);
-      context.rotate(-0.85);
+      context.rotate(-LEAN);
       context.textAlign = "left";
-      context.fillText(canvasText(tailOf(name, NAME_CHARACTERS)), 0, 0);
+      context.fillText(canvasText(tailOf(name, most)), 0, 0);
       context.restore();
     }
   }
@@ -227,21 +248,21 @@ export function heatMap(app, table, options) {
           place * cell - left,
           0,
           cell,
-          ROW * lines.length,
+          tall * lines.length,
         ),
       );
     if (row >= 0)
       boxes.push(
-        placed(element("div", {class: "row-mark"}), 0, lineOf[row] * ROW, plot.size()[0], ROW),
+        placed(element("div", {class: "row-mark"}), 0, lineOf[row] * tall, plot.size()[0], tall),
       );
     if (picked)
       boxes.push(
         placed(
           element("div", {class: "cell-mark"}),
           placeOf[picked.column] * cell - left,
-          lineOf[picked.row] * ROW,
+          lineOf[picked.row] * tall,
           cell,
-          ROW,
+          tall,
         ),
       );
     replace(plot.overlay, boxes);
@@ -268,10 +289,10 @@ export function heatMap(app, table, options) {
 
   // The row is the first one below the heads, if it is not in sight.
   function showRow(row) {
-    const top = lineOf[row] * ROW;
+    const top = lineOf[row] * tall;
     const room = scroll.clientHeight - head.size()[1];
-    if (top < scroll.scrollTop || top + 2 * ROW > scroll.scrollTop + room)
-      scroll.scrollTop = Math.max(0, top - ROW);
+    if (top < scroll.scrollTop || top + 2 * tall > scroll.scrollTop + room)
+      scroll.scrollTop = Math.max(0, top - tall);
   }
 
   const isFilled = (row, column) => values[row][column] !== null || ties[row].has(column);
@@ -284,7 +305,7 @@ export function heatMap(app, table, options) {
   const at = (event) => {
     const box = plot.canvas.getBoundingClientRect();
     const column = order[Math.floor((event.clientX - box.left + frame.scrollLeft) / cell)],
-      line = Math.floor((event.clientY - box.top) / ROW);
+      line = Math.floor((event.clientY - box.top) / tall);
     if (line < 0 || line >= lines.length || column === undefined) return null;
     const row = rowIn(line);
     return isFilled(row, column) ? {row, column} : null;

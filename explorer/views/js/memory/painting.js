@@ -128,11 +128,9 @@ export function paintArena(context, plot, data, arena) {
   const every = Math.max(1, Math.ceil(steps / Math.max(1, Math.floor((width - margin.left) / 72))));
   memory.steps.forEach((operation, step) => {
     if (step % every) return;
-    context.fillText(
-      labelOf(data.layerName(operation), (x(1) - x(0)) * every - 8) || String(step),
-      x(step) + 2,
-      height - 9,
-    );
+    const room = Math.min((x(1) - x(0)) * every, right - x(step)) - 8;
+    const text = labelOf(data.layerName(operation), room) || `step ${step}`;
+    if (context.measureText(text).width <= room) context.fillText(text, x(step) + 2, height - 9);
   });
 }
 

@@ -10,6 +10,7 @@ import {drawParts} from "../ground/specification.js";
 import {bufferName} from "./painting.js";
 import {canFork, pinForm, refusalList} from "./placing.js";
 
+const MOST_HEADING = 40; // characters of a name
 const MOST_AT_PEAK = 40;
 
 // buffer: the chosen one, or undefined; note: why one that was dropped stays where it was;
@@ -70,7 +71,12 @@ export function sideContent({app, memory, peakStep, placing, buffer, note, choos
             "h3",
             {},
             element("span", {class: "ink-removed"}, "▼ "),
-            `fullest step: ${clip(stepName(app, memory, peakStep), 40)}`,
+            "fullest step: ",
+            element(
+              "span",
+              {class: "as-written"},
+              tailOf(stepName(app, memory, peakStep), MOST_HEADING),
+            ),
           ),
           element(
             "ul",

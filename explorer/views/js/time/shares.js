@@ -45,9 +45,9 @@ export function shareBars(app, profile, by) {
     cap: MOST_SHARES,
     columns: [
       ["names", by === "kernel" ? "kernel" : "nodes of the model", "", false, true],
-      ["time", "time", "", true, false],
-      ["share", "share", "", true, false],
-      ["speed", "GFLOP/s", "", true, false],
+      ["time", "time", "", true, false, "seconds"],
+      ["share", "share", "", true, false, "seconds"],
+      ["speed", "GFLOP/s", "", true, false, "seconds"],
       ["events", profile.counted ? "events" : "launches", "", true, false],
     ],
     rows,

@@ -37,7 +37,11 @@ export const isOnHost = ({kind}) => kind === "host" || kind === "transfer";
 /** What a thread did of a launch, or all instructions of a layer: work seen again. */
 export const isShare = ({kind}) => kind === "share";
 
-export const spanText = ({name, label}) => (label ? `${name}  ${label}` : name);
+// layerName(operation): what its layer is called; without it, the compiler's name stays.
+export const spanText = ({name, label, operation}, layerName = (own) => own) => {
+  const shown = operation === name ? layerName(operation) : name;
+  return label ? `${shown}  ${label}` : shown;
+};
 
 // The place of the first span that ends after a time.
 export function firstAfter(spans, time) {

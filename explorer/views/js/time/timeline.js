@@ -22,6 +22,8 @@ const BAR_VIEWS = [
   },
 ];
 
+const TALL = 420; // pixels
+
 export async function timelineView(app) {
   const {data, store} = app;
   if (!data.head.has.profile) return {node: notMeasured(app)};
@@ -130,6 +132,15 @@ function timeBars(app, profile, tracks) {
     if (span.operation) app.select(span.operation, "dock");
   });
   const [first] = plots;
+  let below = null; // where there is room: what the launches add up to
+  const fillRoom = () => {
+    const isTall = host.clientHeight >= TALL;
+    if (isTall && !below) {
+      below = shareBars(app, profile, "kernel");
+      scroll.append(below.node);
+    }
+    if (below) below.node.hidden = !isTall;
+  };
   const aside = element(
     "span",
     {class: "aside-row"},
@@ -153,8 +164,10 @@ function timeBars(app, profile, tracks) {
     aside,
     refresh() {
       for (const plot of plots) plot.refresh();
+      below?.refresh();
     },
     resized() {
+      fillRoom();
       for (const plot of plots) plot.resized();
     },
     hovered() {

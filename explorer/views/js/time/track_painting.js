@@ -61,7 +61,8 @@ export function paintTracks(plot, context, {data, tracks, rows, view, scale, lin
       if (isGap(span)) paintGap(plot, context, hatch, span, row, left, right);
       else if (right >= painted + 0.5) {
         painted = right;
-        paintBar(plot, context, colours(span), span, row, left, right);
+        const texts = () => [spanText(span, (own) => data.layerName(own)), spanText(span)];
+        paintBar(plot, context, colours(span), span, row, left, right, texts);
         if (row.predicted !== null && span.predicted !== null)
           paintPrediction(plot, context, span, nextWork(spans, place), row, scale);
       }
@@ -142,7 +143,7 @@ function paintGap(plot, context, hatch, span, row, left, right) {
 }
 
 // An edge as a box behind the fill: strokes take several times as long.
-function paintBar(plot, context, [fill, edge], span, row, left, right) {
+function paintBar(plot, context, [fill, edge], span, row, left, right, texts) {
   const width = Math.max(0.6, right - left);
   context.fillStyle = edge;
   context.fillRect(left, row.top, width, row.bar);
@@ -156,7 +157,9 @@ function paintBar(plot, context, [fill, edge], span, row, left, right) {
     }
   if (width < SHORTEST_LABEL) return;
   context.fillStyle = plot.colour("text");
-  context.fillText(fitted(spanText(span), width), left + 5, row.top + row.bar / 2);
+  const [layer, own] = texts();
+  const shown = layer.length <= charactersIn(width) ? layer : own;
+  context.fillText(fitted(shown, width), left + 5, row.top + row.bar / 2);
 }
 
 // From the measured start on; what is longer than the time until the next launch ends in a tip.
@@ -185,8 +188,8 @@ function nextWork(spans, place) {
   return null;
 }
 
-const fitted = (text, width) =>
-  canvasText(clip(text, Math.max(3, Math.floor((width - 8) / CHARACTER_PIXELS))));
+const charactersIn = (width) => Math.max(3, Math.floor((width - 8) / CHARACTER_PIXELS));
+const fitted = (text, width) => canvasText(clip(text, charactersIn(width)));
 
 // pairs: [[span, its row], [span, its row]]: arrows from the end of what makes a value to the
 // beginning of what reads it.

@@ -254,7 +254,10 @@ export function trackPlot(app, group, options) {
     }
     tip.hidden = !over;
     if (!over) return;
-    replace(tip, tipOf(over[0], view.end, units));
+    replace(
+      tip,
+      tipOf(over[0], view.end, units, (own) => data.layerName(own)),
+    );
     moveTip(tip, host, event);
   });
   plot.node.addEventListener("pointerleave", () => {
@@ -362,11 +365,11 @@ export function trackPlot(app, group, options) {
   };
 }
 
-function tipOf(span, end, units) {
+function tipOf(span, end, units, layerName) {
   const time = span.end - span.start;
   const row = (...children) => element("div", {}, ...children);
   return [
-    element("strong", {}, clip(spanText(span), 90)),
+    element("strong", {}, clip(spanText(span, layerName), 90)),
     span.kernel && span.kernel !== span.name
       ? row(element("span", {class: "mono"}, span.kernel))
       : null,

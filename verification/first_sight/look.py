@@ -153,8 +153,13 @@ def overlapping_labels(page: Page, colours: Sequence[str] = COLOURS) -> list[str
                 page.locator(".graph .canvas").press(key)
             else:
                 page.get_by_role("button", name="fit", exact=True).click()
-            page.evaluate(_FRAMES)
-            pairs = page.evaluate(_OVERLAPS, [LABELS, ACROSS, DOWN])
+            pairs = overlapping_now(page)
             scale = page.locator(".graph .nodes").evaluate("layer => layer.getScreenCTM().a")
             found += [f"{colour or 'kind'} at {scale:.2f}: {pair}" for pair in pairs]
     return list(dict.fromkeys(found))
+
+
+def overlapping_now(page: Page) -> list[str]:
+    """Labels that lie on one another as the graph is drawn now, `one / other`."""
+    page.evaluate(_FRAMES)
+    return page.evaluate(_OVERLAPS, [LABELS, ACROSS, DOWN])

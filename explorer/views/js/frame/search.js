@@ -97,7 +97,7 @@ export function searchBox(app) {
   };
   const look = () => {
     const found = findHits(app, input.value);
-    hits = found.slice(0, MOST_HITS);
+    hits = found.slice(0, MOST_HITS).map((hit) => ({...hit, note: hit.note()}));
     active = Math.max(0, Math.min(active, hits.length - 1));
     draw(found.length);
   };
@@ -123,7 +123,7 @@ export function searchBox(app) {
   return element("div", {class: "search-host"}, input, results);
 }
 
-// All hits, the best first: the beginning of a name, a part of it, then what is said about it.
+// All hits, the best first, each with a function that says more of it: the beginning of a name, a part of it, then what is said about it.
 function findHits(app, query) {
   const {data, store} = app;
   const words = query.trim().toLowerCase().split(/\s+/).filter(Boolean);
@@ -150,14 +150,15 @@ function findHits(app, query) {
       {
         kind: "operation",
         name: record.id,
-        note: [
-          isHere ? "" : "in another pass:",
-          record.label,
-          source ? tailOf(source, 40) : "",
-          record.shape,
-        ]
-          .filter(Boolean)
-          .join("  "),
+        note: () =>
+          [
+            isHere ? "" : "in another pass:",
+            record.label,
+            source ? tailOf(source, 40) : "",
+            record.shape,
+          ]
+            .filter(Boolean)
+            .join("  "),
         go: () => app.select(record.id, "search"),
       },
       texts,
@@ -170,7 +171,7 @@ function findHits(app, query) {
         {
           kind: "block",
           name: label,
-          note: countText(data.blocks.membersOf(`#${block}`).size, "operation"),
+          note: () => countText(data.blocks.membersOf(`#${block}`).size, "operation"),
           go: () => app.select(`#${block}`, "search"),
         },
         [label.toLowerCase()],
@@ -181,7 +182,7 @@ function findHits(app, query) {
       {
         kind: "kernel",
         name: kernel.name,
-        note: kernel.kind,
+        note: () => kernel.kind,
         go: () => {
           app.select(kernel.operations[0], "search");
           store.set({tab: "c"});
@@ -191,10 +192,10 @@ function findHits(app, query) {
     );
   }
   for (const [index, pass] of data.head.passes.entries())
-    add({kind: "pass", name: pass.name, note: pass.description, go: () => app.goToPass(index)}, [
-      pass.name.toLowerCase(),
-      pass.level,
-    ]);
+    add(
+      {kind: "pass", name: pass.name, note: () => pass.description, go: () => app.goToPass(index)},
+      [pass.name.toLowerCase(), pass.level],
+    );
   return found
     .sort((a, b) => b[0] - a[0] || a[1].name.length - b[1].name.length)
     .map(([, hit]) => hit);

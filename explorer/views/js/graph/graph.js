@@ -232,9 +232,13 @@ export function graphPane(app) {
 
   // ---- camera
 
+  // Asking the pane would lay the page out anew: it says itself when it has another size.
+  /** @type {[number, number] | null} */
+  let seenSize = null;
   /** @returns {[number, number]} */
   function size() {
-    return [body.clientWidth || 600, body.clientHeight || 400];
+    const [width, height] = seenSize ?? [body.clientWidth, body.clientHeight];
+    return [width || 600, height || 400];
   }
 
   function apply() {
@@ -306,7 +310,8 @@ export function graphPane(app) {
   });
   if (typeof ResizeObserver === "function") {
     new ResizeObserver(() => {
-      if (!scene || !body.clientWidth) return;
+      seenSize = [body.clientWidth, body.clientHeight];
+      if (!scene || !seenSize[0]) return;
       if (!hasFitted || camera.isFitted()) {
         hasFitted = true;
         camera.fit();

@@ -17,6 +17,20 @@ export function createMinimap(goTo) {
   });
   let scales = [1, 1];
 
+  // Asking for a colour has the page work out its styles, so that each is asked for once.
+  const known = new Map();
+  let theme = "";
+  function coloursNow() {
+    const now = node.closest(".explorer")?.getAttribute("data-theme") ?? "";
+    if (now !== theme || !now) known.clear();
+    theme = now;
+    return (name) => {
+      if (!known.has(name))
+        known.set(name, getComputedStyle(node).getPropertyValue(`--explorer-${name}`).trim());
+      return known.get(name);
+    };
+  }
+
   function draw(scene, view, [width, height]) {
     const uniform = Math.min(MINIMAP_WIDTH / scene.width, MINIMAP_HEIGHT / scene.height);
     const across = Math.max(uniform, MINIMAP_LEAST / scene.width),
@@ -31,8 +45,7 @@ export function createMinimap(goTo) {
     scales = [across, down];
     const context = node.getContext("2d");
     if (!context) return;
-    const style = getComputedStyle(node);
-    const colour = (name) => style.getPropertyValue(`--explorer-${name}`).trim();
+    const colour = coloursNow();
     context.scale(ratio, ratio);
     for (const item of scene.items) {
       if (item.isGhost) continue;

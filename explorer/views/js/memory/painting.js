@@ -129,8 +129,11 @@ export function paintArena(context, plot, data, arena) {
   memory.steps.forEach((operation, step) => {
     if (step % every) return;
     const room = Math.min((x(1) - x(0)) * every, right - x(step)) - 8;
-    const text = labelOf(data.layerName(operation), room) || `step ${step}`;
-    if (context.measureText(text).width <= room) context.fillText(text, x(step) + 2, height - 9);
+    const fits = (text) => text && context.measureText(text).width <= room;
+    const name = data.layerName(operation);
+    const texts = [1, 0.9, 0.8].map((share) => labelOf(name, share * room));
+    const text = [...texts, `step ${step}`].find(fits);
+    if (text) context.fillText(text, x(step) + 2, height - 9);
   });
 }
 

@@ -123,7 +123,8 @@ export function searchBox(app) {
   return element("div", {class: "search-host"}, input, results);
 }
 
-// All hits, the best first, each with a function that says more of it: the beginning of a name, a part of it, then what is said about it.
+// All hits, the best first, each with a function that says more of it: the beginning of a name, a
+// part of it, then what is said about it.
 function findHits(app, query) {
   const {data, store} = app;
   const words = query.trim().toLowerCase().split(/\s+/).filter(Boolean);

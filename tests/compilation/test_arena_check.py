@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 import explorer
 from explorer.cli import main
@@ -106,5 +106,54 @@ def test_no_buffer_of_an_arena_has_a_size_that_data_decide(tmp_path: Path):
     assert all(record.passed for record in check_arena(c, {"x": np.array([1, 0, 2, 0], "f4")}))
     found = c.run({"x": np.array([1, 0, 2, 0], np.float32)})["z"]
     np.testing.assert_array_equal(found, [[0, 2]])
+    with pytest.raises(UnsupportedError):
+        explorer.compile(path, host=False)
+
+
+def data_decide(folder: Path, kind: str) -> Path:
+    """An operator with as many results as the data say, after one on the device."""
+    value = helper.make_tensor_value_info
+    inputs = [value("x", TensorProto.FLOAT, [1, 1, 4])]
+    constants = []
+    nodes = [helper.make_node("Abs", ["x"], ["y"])]
+    output = value("z", TensorProto.INT64, [None, 3])
+    if kind == "Compress":
+        nodes += [
+            helper.make_node("Greater", ["y", "one"], ["m"]),
+            helper.make_node("Reshape", ["m", "flat"], ["f"]),
+            helper.make_node("Compress", ["y", "f"], ["z"]),
+        ]
+        constants = [("one", np.array(1.0, np.float32)), ("flat", np.array([4]))]
+        output = value("z", TensorProto.FLOAT, [None])
+    elif kind == "Unique":
+        nodes.append(helper.make_node("Unique", ["y"], ["z"]))
+        output = value("z", TensorProto.FLOAT, [None])
+    else:
+        inputs.append(value("boxes", TensorProto.FLOAT, [1, 4, 4]))
+        nodes.append(helper.make_node("NonMaxSuppression", ["boxes", "y", "most"], ["z"]))
+        constants = [("most", np.array([4]))]
+    graph = helper.make_graph(
+        nodes, "g", inputs, [output], [numpy_helper.from_array(a, n) for n, a in constants]
+    )
+    path = folder / "sized.onnx"
+    opset = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), path)
+    return path
+
+
+@pytest.mark.parametrize("kind", ["NonMaxSuppression", "Compress", "Unique"])
+def test_what_the_data_size_is_the_hosts_or_refused(kind: str, tmp_path: Path):
+    path = data_decide(tmp_path, kind)
+    c = explorer.compile(path)
+    sizes = [p.buffer.size_bytes for plan in c.plans.values() for p in plan.placements]
+    assert all(size <= 64 for size in sizes)  # of four floats, or four boxes
+    for size in (0, 3):
+        x = np.zeros((1, 1, 4), np.float32)
+        x[..., :size] = [2, 3, 4][:size]
+        boxes = np.arange(16, dtype=np.float32).reshape(1, 4, 4)
+        given = {"x": x, "boxes": boxes} if kind == "NonMaxSuppression" else {"x": x}
+        found = c.run(given)["z"]
+        assert found.ndim == (2 if kind == "NonMaxSuppression" else 1)
+    assert all(record.passed for record in check_arena(c))
     with pytest.raises(UnsupportedError):
         explorer.compile(path, host=False)

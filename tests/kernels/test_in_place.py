@@ -14,6 +14,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 import explorer as ex
 from explorer.compilation import Compilation
+from explorer.compilation.arena_check import check_arena
 from explorer.importers.onnx.file.reading import from_proto
 
 TYPES = {"float32": TensorProto.FLOAT, "int64": TensorProto.INT64, "int8": TensorProto.INT8}
@@ -219,3 +220,34 @@ def test_a_state_is_one_buffer_with_its_name_through_all_steps():
     assert "state cache: cache.device, scatternd1" in str(compilation.memory)
     copied = ex.compile(from_proto(cached("e")), states=STATES[:1])
     assert not any(p.buffer.state for p in copied.memory.placements)
+
+
+def random_graph(seed: int) -> ModelProto:
+    """Elementwise operations and 1x1 convolutions over values that were made before, some of which
+    are outputs, so that they may not be overwritten."""
+    rng = np.random.default_rng(seed)
+    names, nodes = ["x", "z"], []
+    shape = (1, 8, 6, 6)
+    weight = rng.normal(size=(8, 8, 1, 1)).astype(np.float32) / 4
+    for i in range(int(rng.integers(4, 11))):
+        kind = str(rng.choice(["Add", "Sub", "Mul", "Max", "Relu", "Neg", "Sigmoid", "Conv"]))
+        recent = names[-4:]
+        given = [str(rng.choice(recent))]
+        if kind in ("Add", "Sub", "Mul", "Max"):
+            given.append(str(rng.choice(recent)))
+        if kind == "Conv":
+            given.append("w")
+        names.append(f"v{i}")
+        nodes.append(helper.make_node(kind, given, [names[-1]]))
+    made = names[2:]
+    kept = {made[-1], *(name for name in made if rng.random() < 0.2)}
+    outputs = {name: floats(*shape) for name in made if name in kept}
+    return model(nodes, {"x": floats(*shape), "z": floats(*shape)}, outputs, w=weight)
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("seed", range(24))
+def test_no_number_of_a_random_graph_changes(seed: int):
+    """Bit by bit, and no byte is read that has been overwritten."""
+    c = equal(random_graph(seed))
+    assert all(record.passed for record in check_arena(c))

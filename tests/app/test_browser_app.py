@@ -15,7 +15,7 @@ from explorer.app.uploads import UPLOAD_LIMIT_BYTES
 
 
 @pytest.mark.browser
-def test_the_app_compiles_shows_a_model_and_switches_a_pass_off_and_on(opened_app: Any):
+def test_the_app_compiles_shows_a_model_and_switches_passes_off_and_on(opened_app: Any):
     watched = opened_app()
     page = watched.page
     watched.expect_pass("fold-batch-norm")
@@ -28,11 +28,33 @@ def test_the_app_compiles_shows_a_model_and_switches_a_pass_off_and_on(opened_ap
     page.keyboard.press("j")
     watched.expect_pass("fuse-activation")
     page.wait_for_selector('.buffer.marked[data-buffer="conv_1"]')
-    page.get_by_role("checkbox", name="run fuse-activation").uncheck()
-    page.wait_for_selector(".pass.off")
-    watched.expect_names(".pass.off .pass-name", ["fuse-activation"])
-    page.get_by_role("checkbox", name="run fuse-activation").last.check()
-    page.wait_for_selector(".pass.off", state="detached")
+    with watched.step("what is done while results arrive counts, and branches are dropped"):
+        page.keyboard.press("n")
+        page.get_by_role("checkbox", name="run fuse-add").uncheck()
+        page.locator(".pass.off").wait_for()
+        page.locator(".dock-body th button", has_text="kernel").click()
+        order = page.locator('.dock-body th[aria-sort="ascending"]')
+        order.wait_for()
+        watched.wait_until_done()
+        assert order.inner_text().startswith("kernel")
+
+        page.get_by_role("checkbox", name="run remove-identities").uncheck()
+        page.get_by_role("tab", name="roofline", exact=True).click()
+        watched.wait_for_branch("remove-identities")
+        expect(page.locator(".pass.off")).to_have_count(2)
+        selected = page.locator('.dock [role=tab][aria-selected="true"]')
+        expect(selected).to_have_text("roofline")
+
+        expect(page.locator(".branch-select option")).to_have_count(3)
+        page.get_by_role("button", name="drop the other branches").click()
+        page.locator(".branch-select option").nth(2).wait_for(state="detached")
+        assert "remove-identities" in watched.branch()
+    with watched.step("a pass is switched off and on"):
+        off = page.locator(".pass.off .pass-name", has_text="fuse-activation")
+        page.get_by_role("checkbox", name="run fuse-activation").uncheck()
+        expect(off).to_have_count(1)
+        page.get_by_role("checkbox", name="run fuse-activation").last.check()
+        expect(off).to_have_count(0)
     assert watched.is_clean(), watched
 
 
@@ -309,31 +331,4 @@ def test_changes_become_branches_and_buffers_are_pinned(opened_app: Any):
         assert [name.split("\n")[0] for name in names] == [
             "remove-identities", "fuse-add", "fuse-activation",
         ]  # fmt: skip
-    assert watched.is_clean(), watched
-
-
-@pytest.mark.browser
-def test_what_is_done_while_results_arrive_counts_and_branches_are_dropped(opened_app: Any):
-    watched = opened_app()
-    page = watched.page
-    page.keyboard.press("n")
-    page.get_by_role("checkbox", name="run fuse-add").uncheck()
-    page.locator(".pass.off").wait_for()
-    page.locator(".dock-body th button", has_text="kernel").click()
-    order = page.locator('.dock-body th[aria-sort="ascending"]')
-    order.wait_for()
-    watched.wait_until_done()
-    assert order.inner_text().startswith("kernel")
-
-    page.get_by_role("checkbox", name="run remove-identities").uncheck()
-    page.get_by_role("tab", name="roofline", exact=True).click()
-    watched.wait_for_branch("remove-identities")
-    expect(page.locator(".pass.off")).to_have_count(2)
-    selected = page.locator('.dock [role=tab][aria-selected="true"]')
-    expect(selected).to_have_text("roofline")
-
-    expect(page.locator(".branch-select option")).to_have_count(3)
-    page.get_by_role("button", name="drop the other branches").click()
-    page.locator(".branch-select option").nth(2).wait_for(state="detached")
-    assert "remove-identities" in watched.branch()
     assert watched.is_clean(), watched

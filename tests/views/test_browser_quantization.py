@@ -108,6 +108,18 @@ def test_layers_are_shown_by_what_quantizing_costs(opened: Any, quantized: Trace
             page.get_by_label("colour of operations").select_option(overlay)
             expect(page).to_have_url(re.compile(f"overlay={overlay}"))
             expect(page.locator(".overlay .worst").first).to_contain_text(unit)
+    with watched.step("an operation that is not here yet has its nodes and its stand-in's"):
+        place = [step.name for step in quantized.passes].index("compute-in-integers")
+        nodes = {node.id: set(node.sources) for node in quantized.snapshots[place].graph.nodes}
+        last = quantized.snapshots[-1].graph.nodes
+        own = next(n for n in last if n.id not in nodes and len(n.sources) > 1)
+        shared = [sources for sources in nodes.values() if sources & set(own.sources)]
+        assert set().union(*shared) > set(own.sources)  # others have come of more nodes
+        page = opened(quantized, link=f"pass={place}&selection={own.id}").page
+        expect(page.locator(".subject .hint")).to_contain_text(f"{own.id} stands here as")
+        stand_in = page.locator(".subject h2").inner_text()
+        chips = page.locator(".subject .chip.origin").all_inner_texts()
+        assert set(chips) == nodes[stand_in] | set(own.sources)
     assert watched.is_clean(), watched
 
 
@@ -218,19 +230,3 @@ def test_names_of_thresholds_near_one_another_do_not_touch(
         for other in boxes[place + 1 :]:
             is_beside = left >= other[1] + 2 or right + 2 <= other[0]
             assert is_beside or top >= other[3] or bottom <= other[2], (boxes, place)
-
-
-def test_an_operation_that_is_not_here_yet_comes_from_its_own_nodes_and_those_of_its_stand_in(
-    opened: Any, quantized: Trace
-):
-    place = [step.name for step in quantized.passes].index("compute-in-integers")
-    nodes = {node.id: set(node.sources) for node in quantized.snapshots[place].graph.nodes}
-    last = quantized.snapshots[-1].graph.nodes
-    own = next(n for n in last if n.id not in nodes and len(n.sources) > 1)
-    shared = [sources for sources in nodes.values() if sources & set(own.sources)]
-    assert set().union(*shared) > set(own.sources)  # others have come of more nodes
-    page = opened(quantized, link=f"pass={place}&selection={own.id}").page
-    expect(page.locator(".subject .hint")).to_contain_text(f"{own.id} stands here as")
-    stand_in = page.locator(".subject h2").inner_text()
-    chips = page.locator(".subject .chip.origin").all_inner_texts()
-    assert set(chips) == nodes[stand_in] | set(own.sources)

@@ -101,33 +101,29 @@ def test_code_is_read_level_by_level(coding: Any):
         expect(page.locator(".instruction-kept")).to_contain_text("fused multiply-add")
         page.get_by_role("button", name="close the explanation").click()
         expect(page.locator(".instruction-kept")).to_be_hidden()
+    with watched.step("levels scroll in step until they are told not to"):
+        source = page.locator(".columns .tab-body .code").nth(0)
+        middle = "() => document.querySelectorAll('.columns .code')[1].scrollTop"
+        watched.wait_until(f"() => ({middle})() > 0")  # it opens at the hottest loop
+        begun = page.evaluate(middle)
+        source.hover()
+        page.mouse.wheel(0, -6000)
+        watched.wait_until(f"before => ({middle})() < before", begun)
+        lower = page.evaluate(middle)
+        page.mouse.wheel(0, 6000)
+        watched.wait_until(f"before => ({middle})() > before", lower)
+        page.locator(".step-switch").click()
+        page.wait_for_selector('.step-switch[aria-pressed="false"]')
+        stays = page.evaluate(middle)
+        source.hover()
+        page.mouse.wheel(0, -6000)
+        watched.wait_until("() => document.querySelector('.columns .code').scrollTop === 0")
+        assert page.evaluate(middle) == stays
     with watched.step("a page in a file says where other builds are made"):
         page.keyboard.press("7")
         said = page.locator(".inspector .empty", has_text="In the explorer as an app")
         expect(said).to_be_visible()
     assert watched.is_clean(), watched
-
-
-def test_levels_scroll_in_step_until_they_are_told_not_to(coding: Any):
-    watched = coding(1280, 720)
-    page = watched.page
-    source = page.locator(".columns .tab-body .code").nth(0)
-    middle = "() => document.querySelectorAll('.columns .code')[1].scrollTop"
-    watched.wait_until(f"() => ({middle})() > 0")  # it opens at the hottest loop
-    begun = page.evaluate(middle)
-    source.hover()
-    page.mouse.wheel(0, -6000)
-    watched.wait_until(f"before => ({middle})() < before", begun)
-    lower = page.evaluate(middle)
-    page.mouse.wheel(0, 6000)
-    watched.wait_until(f"before => ({middle})() > before", lower)
-    page.locator(".step-switch").click()
-    page.wait_for_selector('.step-switch[aria-pressed="false"]')
-    stays = page.evaluate(middle)
-    source.hover()
-    page.mouse.wheel(0, -6000)
-    watched.wait_until("() => document.querySelector('.columns .code').scrollTop === 0")
-    assert page.evaluate(middle) == stays
 
 
 def test_panes_fill_the_screen_and_move(opened: Any, trace: Trace):

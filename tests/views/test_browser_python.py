@@ -112,32 +112,27 @@ def test_a_click_on_a_line_marks_its_operations_and_its_kernel(opened: Any, pyth
     watched.expect_names(".made-from .line-link", ["net.py:7"])
     page.keyboard.press("Escape")
     expect(page.locator(".line.marked")).to_have_count(0)
-    assert watched.is_clean(), watched
-
-
-def test_a_click_on_a_line_of_the_kernel_marks_the_lines_that_made_it(
-    opened: Any, python_trace: Trace
-):
-    watched = opened(python_trace, link="pass=1&selection=exp1&tab=c&panes=source")
-    page = watched.page
-    page.locator(".tab-body .line", has_text="expf(").first.click()
-    watched.expect_names(".python-line.marked", ["return x.exp() + 1"])
-    expect(page.locator(".subject h2")).to_have_text("exp1")
-    source, assembly = page.locator(LOWER).nth(0), page.locator(LOWER).nth(1)
-    expect(source.locator(".line.marked", has_text="expf(").first).to_be_attached()
-    assert 0 < assembly.locator(".line.marked").count() < assembly.locator(".line").count()
-    page.keyboard.press("Escape")
-    expect(page.locator(".line.marked")).to_have_count(0)
-    page.locator(".python-line", has_text="torch.relu(").click()
-    page.locator(f"{LOWER} .code.whole .line.marked", has_text="\t").first.click()
-    watched.expect_names(
-        ".python-line.marked", ["y = torch.relu(self.first(x))", "x = self.block(x)"]
-    )
-    assert source.locator(".line.marked").count() < source.locator(".line").count()
-    with watched.step("what a kernel is made from leads to the line"):
-        page.keyboard.press("Escape")
-        page.locator(".node[data-id=exp1]").click()
-        page.locator(".made-from .line-link", has_text="net.py:21").first.click()
+    with watched.step("a click on a line of the kernel marks the lines that made it"):
+        watched = opened(python_trace, link="pass=1&selection=exp1&tab=c&panes=source")
+        page = watched.page
+        page.locator(".tab-body .line", has_text="expf(").first.click()
         watched.expect_names(".python-line.marked", ["return x.exp() + 1"])
-        page.locator(f"{LOWER} .line", has_text="expf(").first.wait_for()
+        expect(page.locator(".subject h2")).to_have_text("exp1")
+        source, assembly = page.locator(LOWER).nth(0), page.locator(LOWER).nth(1)
+        expect(source.locator(".line.marked", has_text="expf(").first).to_be_attached()
+        assert 0 < assembly.locator(".line.marked").count() < assembly.locator(".line").count()
+        page.keyboard.press("Escape")
+        expect(page.locator(".line.marked")).to_have_count(0)
+        page.locator(".python-line", has_text="torch.relu(").click()
+        page.locator(f"{LOWER} .code.whole .line.marked", has_text="\t").first.click()
+        watched.expect_names(
+            ".python-line.marked", ["y = torch.relu(self.first(x))", "x = self.block(x)"]
+        )
+        assert source.locator(".line.marked").count() < source.locator(".line").count()
+        with watched.step("what a kernel is made from leads to the line"):
+            page.keyboard.press("Escape")
+            page.locator(".node[data-id=exp1]").click()
+            page.locator(".made-from .line-link", has_text="net.py:21").first.click()
+            watched.expect_names(".python-line.marked", ["return x.exp() + 1"])
+            page.locator(f"{LOWER} .line", has_text="expf(").first.wait_for()
     assert watched.is_clean(), watched

@@ -175,11 +175,16 @@ def sizes_of_inputs(model: SourceModel, inputs: Mapping[str, np.ndarray]) -> dic
             raise InputError(
                 f"input {name!r}: expected {len(shape)} axes, got {array.ndim}", node=name
             )
-        for axis, (dimension, size) in enumerate(zip(shape, array.shape, strict=True)):
-            expected: Dim = dimension
+        for dimension, size in zip(shape, array.shape, strict=True):
             if isinstance(dimension, str):
                 _see_size(model, dimension, size, sizes)
-                (expected,) = with_sizes((dimension,), sizes)
+    # A size such as h//2 is known where another input says h.
+    for name, array in inputs.items():
+        shape = known[name].shape or ()
+        for axis, (dimension, size) in enumerate(zip(shape, array.shape, strict=False)):
+            (expected,) = with_sizes((dimension,), sizes)
+            if isinstance(expected, str) and expected not in sizes:
+                continue
             if size != expected:
                 is_named = isinstance(dimension, str)
                 what = f"as {dimension!r} has elsewhere" if is_named else "as the model says"
@@ -248,9 +253,13 @@ def symbolic_dimensions(model: SourceModel) -> tuple[str, ...]:
 
 
 def names_of(model: SourceModel, dimension: str) -> tuple[str, ...]:
-    """The dimension itself, or the names that it is computed from: `2*h` where the model has h."""
+    """The dimension itself, or the names that it is computed from: `2*h` or `h//2` where PyTorch
+    has a range of h, or an input has a dimension h."""
     names = parse(dimension).names
-    return names if names and all(name in model.ranges for name in names) else (dimension,)
+    if not names or names == (dimension,):
+        return (dimension,)
+    shown = {d for value in model.inputs for d in value.shape or ()}
+    return names if all(name in model.ranges or name in shown for name in names) else (dimension,)
 
 
 def with_sizes(shape: Shape, sizes: Mapping[str, int]) -> Shape:

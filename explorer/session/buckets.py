@@ -1,9 +1,9 @@
 """Sizes that one program is compiled for: buckets that a caller names, or that follow from calls.
 
     call with n = 5                   a program for 5
-    call with n = 9                   a program for n = 1..16
+    call with n = 9                   a program for n = 2..16
     call with n = 12                  hit
-    call with n = 40                  a program for n = 1..64
+    call with n = 40                  a program for n = 2..64
 
 A dimension of which no bucket was named is opened when a second size of it comes, up to the power
 of two that holds all sizes so far. Sizes of 0 and 1 are cases of their own: the prompt and the step
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from explorer.ir.sizes.symbols import parse
+from explorer.ir.sizes.symbols import Expression, parse
 from explorer.results.runs.saved_program import ModelInput
 from explorer.session.inputs import Range, checked_ranges
 
@@ -27,8 +27,12 @@ if TYPE_CHECKING:
     from explorer.importers import SourceModel
 
 Sizes = Mapping[str, int]
+Derived = tuple[str, int, Expression]
+"""Input, axis, and the size as an expression."""
 Kind = frozenset[tuple[str, int]]
 """The dimensions of a call that have a size of 0 or 1."""
+LOWEST = 2
+"""Of a bucket that nobody named."""
 MIN_OPENED = 8
 """The largest size of a bucket that nobody named, at least."""
 
@@ -65,7 +69,26 @@ class Buckets:
                 if name != dimension:
                     low, high = (parse(dimension).value({name: end}) for end in bucket)
                     ranges[value, axis] = low, high
+        for value, axis, expression in self._derived(sizes):
+            names = expression.names
+            if any(isinstance(found[name], tuple) for name in names):
+                low, high = (
+                    expression.value({name: _end(found[name], place) for name in names})
+                    for place in (0, 1)
+                )
+                ranges[value, axis] = low, high
         return found, ranges
+
+    def _derived(self, sizes: Mapping[tuple[str, int, str], tuple[str, int]]) -> list[Derived]:
+        """Axes such as h//2, which other dimensions say."""
+        known = {name for name, _ in sizes.values()}
+        return [
+            (value.name, axis, parse(dimension))
+            for value in self._inputs
+            for axis, dimension in enumerate(value.shape or ())
+            if isinstance(dimension, str) and (value.name, axis, dimension) not in sizes
+            if {*parse(dimension).names} <= known
+        ]
 
     def note(self, given: Mapping[str, np.ndarray]) -> dict[str, int]:
         """Notes the sizes of a call that met no program. Returns those of which another one is
@@ -119,15 +142,16 @@ class Buckets:
         self._refused.update(dict.fromkeys(found, reason))
 
     def narrow(self, given: Mapping[str, np.ndarray]) -> bool:
-        """Takes half of what buckets that nobody named have beyond a call's sizes; False where
-        that is nothing."""
+        """Takes half of what buckets that nobody named have beyond a call's sizes, at both ends;
+        False where that is nothing."""
         pairs = dict(self._sizes(given).values())
         kind = kind_of(pairs.items())
         own = {n: self._opened[kind, n] for n in pairs if (kind, n) in self._opened}
         less = min(((high - pairs[n] + 1) // 2 for n, (_, high) in own.items()), default=0)
+        more = min(((pairs[n] - low + 1) // 2 for n, (low, _) in own.items()), default=0)
         for name, (low, high) in own.items():
-            self._opened[kind, name] = (low, high - less)
-        return less > 0
+            self._opened[kind, name] = (low + more, high - less)
+        return less + more > 0
 
     def why_refused(self, given: Mapping[str, np.ndarray]) -> list[str]:
         """Why sizes that lie in a bucket have a program each."""
@@ -140,7 +164,7 @@ class Buckets:
         return list(dict.fromkeys(found))
 
     def _open(self, kind: Kind, name: str, needed: int) -> list[str]:
-        return self._open_to(kind, name, (1, max(MIN_OPENED, 1 << (needed - 1).bit_length())))
+        return self._open_to(kind, name, (LOWEST, max(MIN_OPENED, 1 << (needed - 1).bit_length())))
 
     def _open_to(self, kind: Kind, name: str, bucket: Range) -> list[str]:
         if (name, bucket) in self._refused or self._opened.get((kind, name)) == bucket:
@@ -184,6 +208,10 @@ class Buckets:
 def kind_of(sizes: Iterable[tuple[str, int]]) -> Kind:
     """What calls of one kind have in common."""
     return frozenset((name, size) for name, size in sizes if size <= 1)
+
+
+def _end(size: int | Range, place: int) -> int:
+    return size[place] if isinstance(size, tuple) else size
 
 
 def _in_words(opened: Sequence[str], reason: str) -> str:

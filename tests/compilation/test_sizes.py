@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import onnx.parser
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -174,3 +175,28 @@ def test_a_bound_of_an_expression_is_met_by_the_nearest_size():
     sizes = suggested_sizes(model)
     assert sizes["length"] >= 143
     to_top(model, sizes)
+
+
+def test_a_size_that_follows_from_another_input_needs_none_of_its_own():
+    model = onnx.parser.parse_model(
+        """<ir_version: 9, opset_import: ["" : 17]>
+        halves (float[1,3,"h//2"] y, float[1,3,h] x) => (float[1,3,"h//2"] z) {
+          p = MaxPool <kernel_shape = [2], strides = [2]> (x)
+          z = Add (p, y)
+        }"""
+    )
+    source = from_proto(model)
+    compiled = explorer.compile(source, "cpu", dimensions={"h": (2, 16)})
+    for size in (2, 9, 16):
+        x = np.arange(3 * size, dtype=np.float32).reshape(1, 3, size)
+        y = np.ones((1, 3, size // 2), np.float32)
+        wanted = x[:, :, : size // 2 * 2].reshape(1, 3, -1, 2).max(3) + 1
+        np.testing.assert_array_equal(compiled.run({"x": x, "y": y})["z"], wanted)
+    long = {"x": np.ones((1, 3, 9), np.float32), "y": np.ones((1, 3, 5), np.float32)}
+    with pytest.raises(InputError, match="is 5, but h//2 is 4"):
+        compiled.run(long)
+    with pytest.raises(InputError, match="'y': axis 2 has size 5, expected 4"):
+        explorer.compile(source, "cpu", inputs=long)
+    assert explorer.compile(source, "cpu", dimensions={"h": 5}).run(
+        {"x": np.ones((1, 3, 5), np.float32), "y": np.ones((1, 3, 2), np.float32)}
+    )["z"].shape == (1, 3, 2)

@@ -224,21 +224,21 @@ def slow_page(trace: Trace, folder: Path) -> str:
     return path.as_uri()
 
 
-def test_the_first_picture_waits_for_one_pass_only(watched: Any, large: Trace, tmp_path: Path):
-    first = trace_payload(large).head["first"]
+def test_the_first_picture_waits_for_one_pass_only(watched: Any, staged: Trace, tmp_path: Path):
+    first = trace_payload(staged).head["first"]
     page = watched.page
-    page.goto(slow_page(large, tmp_path))
+    page.goto(slow_page(staged, tmp_path))
     page.wait_for_selector(".graph .node")
-    watched.expect_pass(large.passes[first].name)
+    watched.expect_pass(staged.passes[first].name)
     asked = page.evaluate("window.asked")
     assert f"start/{first}" in asked
     assert not [key for key in asked if key.startswith(("nodes/", "graph/", "block"))]
     shown = shown_blocks(watched)
     page.locator(f'.pass-row[data-pass="{first - 1}"]').click()  # it is there with all others
     page.evaluate("window.release()")
-    watched.expect_names(".graph .pane-title", [large.passes[first - 1].name])
+    watched.expect_names(".graph .pane-title", [staged.passes[first - 1].name])
     page.locator(f'.pass-row[data-pass="{first}"]').click()
-    watched.expect_names(".graph .pane-title", [large.passes[first].name])
+    watched.expect_names(".graph .pane-title", [staged.passes[first].name])
     assert shown_blocks(watched) == shown
     assert watched.is_clean(), watched
 

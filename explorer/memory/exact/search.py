@@ -392,32 +392,40 @@ def take_away(problem, state, buffer):
 
 def is_possible(problem, state, frames, depth):
     """Whether in every section the unplaced bytes fit above the lowest of their buffers."""
+    # Most of a search's time is here: no name is looked up in a loop that need not be.
     level, rank = frames.offset[depth], frames.rank[depth]
     first, size = frames.first[depth], frames.size[depth]
     begin, end = frames.begin[depth], frames.end[depth]
     capacity = problem.options[CAPACITY]
+    placed, offsets, ranks, least = state.placed, state.offsets, state.ranks, state.least
+    sizes, starts, neighbours = problem.sizes, problem.starts, problem.neighbours
     for section in range(begin, end):
-        state.least[section] = INFINITY
+        least[section] = INFINITY
     for k in range(first, first + size):
         i = state.pool[k]
-        if state.placed[i]:
+        if placed[i]:
             continue
-        lowest = state.offsets[i]
+        lowest = offsets[i]
         if problem.fixed[i] >= 0:
             if lowest < level:
                 return False
-        elif lowest < level or (lowest == level and state.ranks[i] < rank):
+        elif lowest < level or (lowest == level and ranks[i] < rank):
             lowest = INFINITY  # it has to rest on something that is not placed yet
-            for at in range(problem.starts[i], problem.starts[i + 1]):
-                j = problem.neighbours[at]
-                if not state.placed[j]:
-                    lowest = min(lowest, max(state.offsets[j], level) + problem.sizes[j])
-            if lowest + problem.sizes[i] > capacity:
+            for at in range(starts[i], starts[i + 1]):
+                j = neighbours[at]
+                if not placed[j]:
+                    floor = offsets[j]
+                    floor = (level if floor < level else floor) + sizes[j]
+                    if floor < lowest:
+                        lowest = floor
+            if lowest + sizes[i] > capacity:
                 return False
         for section in range(problem.firsts[i], problem.lasts[i]):
-            state.least[section] = min(state.least[section], lowest)
+            if lowest < least[section]:
+                least[section] = lowest
+    live = state.live
     for section in range(begin, end):
-        if state.live[section] > 0 and state.least[section] + state.live[section] > capacity:
+        if live[section] > 0 and least[section] + live[section] > capacity:
             return False
     return True
 

@@ -354,3 +354,24 @@ def test_sums_with_their_biases_wrap_around():
     expected = np.clip(scaled, layer.rescaling.low, layer.rescaling.high)
     got = made.output_of(simulate(made.program, image, found).image)
     np.testing.assert_array_equal(got, np.broadcast_to(expected[:, None, None], got.shape))
+
+
+@pytest.mark.parametrize("name", ["edge-64", "mac-128", "odd-12x20", "tiny-8"])
+def test_the_first_products_of_a_sum_replace_what_lies_there(name):
+    """Also where sums are made in several chunks, of which the first one begins them."""
+    found, random = machine(name), np.random.default_rng(14)
+    layer = convolution(found, random, inputs=90, outputs=45, pads=(1, 1, 1, 1))
+    made, _ = compared(layer, found, random, sizes=(5, 11, 1, 2))
+    products = [op for op in made.instructions if isinstance(op, Multiply)]
+    assert not any(op.reset for op in products)
+    assert {op.replace for op in products} == {True, False}
+
+
+def test_words_without_a_bit_left_have_resets():
+    """Indices of 32 bits fill a word of four bytes."""
+    sizes = {"inputs": 16384 * 12, "weights": 256 * 240, "accumulators": 1022 * 80}
+    found = machine("odd-12x20", **{f"memories.{n}.size_bytes": s for n, s in sizes.items()})
+    random = np.random.default_rng(15)
+    assert found.by_content["micro_operations"].element_bytes == 4 and not found.replaces_sums
+    made, _ = compared(convolution(found, random), found, random)
+    assert any(op.reset for op in made.instructions if isinstance(op, Multiply))

@@ -6,8 +6,8 @@
     load activations 512..                        opens          the second buffer, meanwhile
     load activations 0..79    closes, opens anew
 
-A load and a reset open a buffer where they write, and close what lay there; every other step uses
-what lies where it reads and writes, or opens a buffer where nothing lies yet.
+A load and the first products open a buffer where they write, and close what lay there. Every other
+step uses what lies where it reads and writes, or opens a buffer where nothing lies yet.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def uses_of(
             met = [one for one in live if one.meets(name, first, last)]
             # What a transfer on the chip reads or writes there is the second of its ends.
             is_new = is_store if inside and place else is_fresh
-            if is_new or (time.step.what == "reset" and place == RESET_PLACE):
+            if is_new or (time.step.replaces and place == SUMS_PLACE):
                 live = [one for one in live if one not in met]
                 met = []
             for one in met:
@@ -73,8 +73,8 @@ def uses_of(
     return found, len(every) - len(found)
 
 
-RESET_PLACE = 1
-"""Of the extents of a reset: behind its micro-operations stand the accumulators it writes."""
+SUMS_PLACE = 1
+"""Of the extents of products: the accumulators they write follow their micro-operations."""
 
 
 def _use(one: _Open, machine: Machine, before: int) -> ScratchpadUse:

@@ -62,6 +62,8 @@ class Step:
     """Tokens that it gives at its end."""
     extents: tuple[Extent, ...] = ()
     """What it touches in scratchpads."""
+    replaces: bool = False
+    """Whether sums begin with it: what lay where it writes is gone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,7 +206,7 @@ class _Reader:
         return Step(
             queue=queue, what=_what(op), cycles=max(1, fixed + taken * each), fixed_cycles=fixed,
             least_cycles=least, amount=steps, banks=self._banks(extents), takes=takes, gives=gives,
-            extents=extents,
+            extents=extents, replaces=isinstance(op, Multiply) and (op.reset or op.replace),
         )  # fmt: skip
 
     def _extents(self, op: Loop) -> list[Extent]:

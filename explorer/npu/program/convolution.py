@@ -201,14 +201,20 @@ class ConvolutionWriter(Stream):
         if loads:
             self.emit(number, loads, after=(chunk.waits, True))
         buffers = self.tiled.sum_buffers
+        begins, waits = chunk.is_first, chunk.is_first and chunk.tile >= buffers
         if chunk.is_first:
             self._constants(number, chunk)
+        if begins and not self.machine.replaces_sums:
             pixels = len(chunk.rows) * len(chunk.columns) * len(chunk.outputs)
             reset = list(self.reset(self.tiled.sums_of(chunk), pixels))
-            self.emit(number, reset, after=(chunk.tile >= buffers, False))
-        multiplications = self._multiply(chunk)
-        # Loads of micro-operations need no inputs, but the tokens are simpler on the whole.
-        self.emit(number, multiplications, before=(bool(loads), chunk.frees))
+            self.emit(number, reset, after=(waits, False))
+            begins = waits = False
+        multiplications = self._multiply(chunk, begins)
+        # Loads of micro-operations wait for no inputs.
+        ahead = list(itertools.takewhile(lambda op: isinstance(op, Load), multiplications))
+        multiplications = multiplications[len(ahead) :]
+        self.emit(number, ahead)
+        self.emit(number, multiplications, before=(bool(loads), chunk.frees), after=(waits, False))
         if not chunk.is_last:
             return
         self.emit(number, self._rescale(chunk), after=(False, True))
@@ -307,8 +313,9 @@ class ConvolutionWriter(Stream):
         )
         self.emit(number, [load])
 
-    def _multiply(self, chunk: Chunk) -> list[Instruction]:
+    def _multiply(self, chunk: Chunk, begins: bool) -> list[Instruction]:
         """A micro-operation per block of outputs, block of inputs and tap; loops over positions.
+        `begins`: the first one of each block of outputs replaces what lies there.
 
         The array takes a batch of them along a row, or down a column where these are fewer steps.
         """
@@ -326,7 +333,7 @@ class ConvolutionWriter(Stream):
                 steps = {"destination_step": along.destination, "source_step": along.source}
             offset = (first * along.destination, first * along.source)
             found += self.loop(
-                Multiply, list(_products(self.tiled, chunk, offset)), batch=batch,
+                Multiply, list(_products(self.tiled, chunk, offset)), batch=batch, replace=begins,
                 outer=outer.count, destination_outer=outer.destination, source_outer=outer.source,
                 inner=inner, destination_inner=self.batch * along.destination,
                 source_inner=self.batch * along.source, **steps,
@@ -473,13 +480,13 @@ def _products(tiled: TiledLayer, chunk: Chunk, offset: tuple[int, int]) -> Itera
     sums = tiled.sums_of(chunk)
     pixels = len(chunk.rows) * len(chunk.columns)
     own = tiled.bands[chunk.band].own
+    marks = tiled.machine.replaces_sums
     for output in range(len(chunk.outputs)):
         mine = range(output * own, min((output + 1) * own, len(places)) if own else len(places))
-        for block in mine:
-            start = places[block]
-            for ky in range(height):
-                for kx in range(width):
-                    tap = ky * layer.dilations[0] * wide + kx * layer.dilations[1]
-                    source = sources + start + tap * side + offset[1]
-                    weight = tiled.weights_at(chunk, output, block, ky * width + kx)
-                    yield MicroOperation(sums + output * pixels + offset[0], source, weight)
+        taps = itertools.product(mine, range(height), range(width))
+        for number, (block, ky, kx) in enumerate(taps):
+            tap = ky * layer.dilations[0] * wide + kx * layer.dilations[1]
+            source = sources + places[block] + tap * side + offset[1]
+            weight = tiled.weights_at(chunk, output, block, ky * width + kx)
+            at = sums + output * pixels + offset[0]
+            yield MicroOperation(at, source, weight, first=marks and not number)

@@ -398,7 +398,8 @@ class ConvolutionSpace:
         tiles = self.positions * out_tiles
         pixels = self._output_blocks * height * width
         each = machine.multiply_step_cycles
-        reset = fixed * tiles + pixels // batch * each
+        has_resets = not machine.replaces_sums
+        reset = has_resets * (fixed * tiles + pixels // batch * each)
         passes = vector_passes(layer, machine)
         vectors = passes * (vector_fixed * tiles + pixels * machine.vector_element_cycles)
         per_block = constants_per_block(layer, machine)
@@ -415,7 +416,7 @@ class ConvolutionSpace:
         taps = layer.kernel[0] * layer.kernel[1]
         micro = self._route("micro_operations", True, -1).fixed_cycles + self._moved(
             "micro_operations", True, -1, np.asarray(taps))  # fmt: skip
-        reset_first = 2 * fixed + (first_tile // batch + 1) * each
+        reset_first = has_resets * (2 * fixed + (first_tile // batch + 1) * each)
         rest = multiply + vectors + np.maximum(0, reset - reset_first) + np.maximum(
             0, loads - first_loads)  # fmt: skip
         return {"compute": multiply + vectors + reset + loads + micro, "rest": rest,

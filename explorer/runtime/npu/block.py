@@ -45,7 +45,7 @@ CONFIG_SIZES = {
     "rows": 1, "columns": 1, "rows_per_element": 1, "input_bits": 1, "weight_bits": 1,
     "accumulator_bits": 1, "table_entries": 1, "table_bits": 1, "scheme": 1, "rounding": 1,
     "fetch_cycles": 1, "queues": 1, "scratchpads": 1,
-    "spaces": len(SPACE) * len(CONTENTS), "micro": 6,
+    "spaces": len(SPACE) * len(CONTENTS), "micro": 8,
     "banks": MAX_SCRATCHPADS, "bank_bytes": MAX_SCRATCHPADS, "ports": MAX_SCRATCHPADS,
     "first_port": MAX_SCRATCHPADS, "channels": MAX_DMA_ENGINES,
     "queue_entries": MAX_QUEUES, "queue_tokens": MAX_QUEUES,

@@ -260,16 +260,14 @@ static void multiply_rows(uint8_t *sums, const uint8_t *inputs, const uint8_t *w
   }
 }
 
-static void multiply_step(const i64 *in, i64 destination, i64 source, i64 weight) {
+static void multiply_step(const i64 *in, i64 destination, i64 source, i64 weight, int replaces) {
   // With VTA's set an element holds the whole batch, else the batch goes over elements.
   i64 held = config[C_ROWS_PER_ELEMENT];
   i64 sum_bytes = SPACE(ACCUMULATORS, S_ELEMENT_BYTES);
   for (i64 b = 0; b < in[I_BATCH]; b++) {
     uint8_t *sums = element_of(ACCUMULATORS, destination + b * in[I_DESTINATION_STEP]);
-    if (in[I_RESET]) {
-      memset(sums, 0, (size_t)sum_bytes);
-      continue;
-    }
+    if (in[I_RESET] || replaces) memset(sums, 0, (size_t)sum_bytes);
+    if (in[I_RESET]) continue;
     const uint8_t *inputs = element_of(ACTIVATIONS, source + b * in[I_SOURCE_STEP]);
     for (i64 row = 0; row < held; row++)
       multiply_rows(sums + row * (sum_bytes / held),
@@ -471,7 +469,7 @@ static i64 loop(i64 number, const i64 *in) {
           else vector_step(in, destination, opcode == VECTOR && in[I_USE_IMMEDIATE] ? destination : source);
         } else {
           i64 weight = micro_field(k, 2) + i * in[I_WEIGHT_OUTER] + j * in[I_WEIGHT_INNER];
-          multiply_step(in, destination, source, weight);
+          multiply_step(in, destination, source, weight, in[I_REPLACE] && micro_field(k, 3));
         }
       }
   return OK;

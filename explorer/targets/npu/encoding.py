@@ -39,7 +39,7 @@ COLUMNS = (
     "destination_outer", "destination_inner", "source_outer", "source_inner",
     "weight_outer", "weight_inner", "batch", "destination_step", "source_step",
     "operation", "use_immediate", "immediate", "table", "wide", "offset", "low", "high",
-    "count", "step", "valid", "centered", "shift", "on_chip", "biased",
+    "count", "step", "valid", "centered", "shift", "on_chip", "biased", "replace",
 )  # fmt: skip
 COLUMN = {name: index for index, name in enumerate(COLUMNS)}
 DEFAULTS = {"batch": 1, "destination_step": 1, "source_step": 1, "x_step": 1}
@@ -223,6 +223,11 @@ def decode_micro(data: bytes, machine: Machine) -> tuple[MicroOperation, ...]:
         raise InputError(f"micro-operations have {size} bytes each, and there are {len(data)}")
     words = [int.from_bytes(data[i : i + size], "little") for i in range(0, len(data), size)]
     return tuple(
-        MicroOperation(**{f.name: (word >> f.shift) & ((1 << f.bits) - 1) for f in format.fields})
+        _micro({f.name: (word >> f.shift) & ((1 << f.bits) - 1) for f in format.fields})
         for word in words
     )
+
+
+def _micro(values: dict[str, int]) -> MicroOperation:
+    first = bool(values.pop("first", 0))
+    return MicroOperation(**values, first=first)

@@ -248,6 +248,8 @@ def _operation_fields(
                 ("destination_step", sums),
                 ("source_step", inputs),
             ]
+        if machine.replaces_sums:
+            fields.append(("replace", 1))
         return fields
     if kind == "vector":
         return [("operation", 3), ("use_immediate", 1), ("immediate", widths["immediate"], True)]
@@ -272,6 +274,7 @@ def _micro_fields(machine: Machine) -> list[Wanted]:
         ("destination", sums),
         ("source", max(sums, index_bits(machine.depth("activations")))),
         ("weight", index_bits(machine.depth("weights"))),
+        *([("first", 1)] if machine.replaces_sums else []),
     ]
 
 

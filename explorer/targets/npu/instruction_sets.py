@@ -93,6 +93,11 @@ class InstructionSet(Protocol):
         ...
 
     @property
+    def replaces_sums(self) -> bool:
+        """Whether the first products of a sum can replace what lies in the accumulators."""
+        ...
+
+    @property
     def gathers_weights(self) -> bool:
         """Whether a load makes weights of activations, one column at a time; else a load of
         weights takes activations of as many positions as there are columns."""
@@ -138,6 +143,7 @@ class StatedSet:
     pads_with_values: bool = True
     requantizes: bool = True
     adds_biases: bool = True
+    replaces_sums: bool = True
     gathers_weights: bool = True
     expands_diagonals: bool = True
     moves_on_chip: bool = True
@@ -166,6 +172,7 @@ VTA = StatedSet(
     pads_with_values=False,
     requantizes=False,
     adds_biases=False,
+    replaces_sums=False,
     gathers_weights=False,
     expands_diagonals=False,
     moves_on_chip=False,

@@ -99,12 +99,14 @@ class Multiply(Loop):
     """accumulators[destination] += activations[source] x weights[weight], or = 0 with `reset`.
 
     In sets with `batch`, it covers so many rows: accumulator `destination + b * destination_step`
-    gets activation `source + b * source_step`, for b < batch.
+    gets activation `source + b * source_step`, for b < batch. With `replace`, micro-operations that
+    are `first` make the accumulator 0 before they add to it.
     """
 
     kind: ClassVar[str] = "multiply"
 
     reset: bool = False
+    replace: bool = False
     weight_outer: int = 0
     weight_inner: int = 0
     batch: int = 1
@@ -240,6 +242,8 @@ class MicroOperation:
     destination: int = 0
     source: int = 0
     weight: int = 0
+    first: bool = False
+    """Whether a sum begins with it, in a multiplication with `replace`."""
 
 
 RECORDS: dict[str, type[Instruction]] = {

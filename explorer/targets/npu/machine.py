@@ -189,6 +189,14 @@ class Machine:
         return space.depth if space else 0
 
     @property
+    def replaces_sums(self) -> bool:
+        """Whether the first products of a sum can replace what lies in the accumulators: words of
+        micro-operations have a bit left for it."""
+        depths = [self.depth(c) for c in ("accumulators", "activations", "weights")]
+        bits = sum(map(index_bits, (depths[0], max(depths[:2]), depths[2])))
+        return self.instruction_set.replaces_sums and bits not in (32, 64)
+
+    @property
     def on_chip_start_cycles(self) -> int:
         """Of a transfer inside the chip: that of the DMA engine that loads activations. It needs
         none of its channels, and no memory outside."""

@@ -193,6 +193,7 @@ class Reference:
                         micro.weight,
                         i,
                         j,
+                        micro.first,
                     )
 
     def sums(self, index):
@@ -204,12 +205,14 @@ class Reference:
 
     def multiply(self, op):
         m, held = self.machine, self.machine.rows_per_element
-        for destination, source, weight, i, j in self.steps(op):
+        for destination, source, weight, i, j, first in self.steps(op):
             weight += i * op.weight_outer + j * op.weight_inner
+            replaces = op.replace and first
             for b in range(op.batch):
                 at = destination + b * op.destination_step
-                if op.reset:
+                if op.reset or replaces:
                     self.put_sums(at, np.zeros(m.columns * held, np.int64))
+                if op.reset:
                     continue
                 x = unpack(self.get("activations", source + b * op.source_step), m.input_bits)
                 w = unpack(self.get("weights", weight), m.weight_bits)

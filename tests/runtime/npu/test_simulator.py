@@ -150,6 +150,8 @@ def loops(draw, machine, record):
     if record is Multiply:
         names += ["weight_outer", "weight_inner"]
         values["reset"] = draw(st.booleans())
+        if machine.set == "full":
+            values["replace"] = draw(st.booleans())
         if machine.set == "full" and machine.batch > 1:
             values["batch"] = draw(st.integers(0, machine.batch))
             values |= {n: draw(st.integers(0, 1)) for n in ("destination_step", "source_step")}

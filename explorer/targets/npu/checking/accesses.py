@@ -101,7 +101,13 @@ def _loop_accesses(
     if isinstance(op, Multiply):
         destinations.step(op.batch, op.destination_step)
         sources.step(op.batch, op.source_step)
-        found.append(("accumulators", destinations, not op.reset, True))
+        found.append(("accumulators", destinations, False, True))
+        replaced = {m.destination for m in micro if op.replace and m.first}
+        if kept := [m.destination for m in micro if m.destination not in replaced]:
+            sums = _Indices(kept)
+            sums.step(op.outer, op.destination_outer).step(op.inner, op.destination_inner)
+            sums.step(op.batch, op.destination_step)
+            found.insert(0, ("accumulators", sums, not op.reset, True))
         if not op.reset:
             weights = _Indices([m.weight for m in micro])
             weights.step(op.outer, op.weight_outer).step(op.inner, op.weight_inner)

@@ -109,3 +109,15 @@ def test_what_a_machine_cannot_combine_is_refused_by_name():
     ):
         with pytest.raises(LayerError, match=f"layer cannot be computed by odd-12x20: .*{message}"):
             compile_layer(layer, odd)
+
+
+def test_sides_without_zero_points_have_no_biases():
+    found = machine("mac-128")
+    layer = layer_of(found)
+    sides = [replace(side, zero_point=0) for side in (layer.left, layer.right)]
+    plain = replace(layer, left=sides[0], right=sides[1])
+    _, with_biases = compared(layer, found, np.random.default_rng(6))
+    made, without = compared(plain, found, np.random.default_rng(6))
+    assert not any(op.biased for op in made.instructions if isinstance(op, Requantize))
+    assert without.counters.loaded_bytes["accumulators"] == 2 * 3 * 32
+    assert with_biases.counters.loaded_bytes["accumulators"] == 3 * 3 * 32

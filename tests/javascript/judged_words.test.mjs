@@ -30,6 +30,9 @@ test("data are named, with examples that were left out and how images were read"
 test("what was attached and is not measured yet is no result", () => {
   assert.equal(judgedOn(NOISE, ["a.npz", "l.txt"]).text, "measuring on a.npz and l.txt …");
   assert.equal(judgedOn(null, ["a.npz"]).text, "measuring on a.npz …");
+  // What does not fit is not measured for ever.
+  assert.equal(judgedOn(null, ["a.npz"], false).text, "not judged: a.npz");
+  assert.equal(judgedOn(EVAL, ["eval.npz"], false).text, "judged on eval.npz, 64 examples");
 });
 
 test("nothing is said where nothing was measured", () => {

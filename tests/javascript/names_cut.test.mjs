@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
 
-import {commonBeginning, ownPart} from "../../build/js/measures/column_names.js";
+import {commonBeginning, cutMiddle, ownPart} from "../../build/js/measures/column_names.js";
 
 const BERT = ["tf_bert/bert/encoder/layer_0/dense", "tf_bert/bert/encoder/layer_1/dense"];
 
@@ -33,4 +33,14 @@ test("most names suffice, and a name never becomes empty", () => {
   const names = ["net/a", "net/b", "net/c", "other"];
   assert.equal(commonBeginning(names), "net/");
   assert.equal(commonBeginning(["net/", "net/", "net/"]), "");
+});
+
+test("a long name loses its middle and keeps both ends", () => {
+  const name = `model/conv_1;${"model/bias_add;".repeat(9)}model/relu_17`;
+  const shown = cutMiddle(name, 40);
+  assert.equal(shown.length, 40);
+  assert.ok(shown.startsWith("model/conv_1"));
+  assert.ok(shown.endsWith("model/relu_17"));
+  assert.equal(cutMiddle("conv_1", 6), "conv_1");
+  assert.equal(cutMiddle("conv_12", 6).length, 6);
 });

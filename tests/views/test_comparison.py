@@ -45,6 +45,24 @@ def test_timelines_have_the_launches_with_their_nodes(trace: Trace, fork: Trace)
     assert without["timelines"][1] is None
 
 
+def test_a_pass_that_only_one_side_has_and_that_did_nothing_is_not_where_they_part(trace: Trace):
+    names = [record.name for record in trace.passes if record.changed]
+    idle = replace(trace.passes[0], name="widen", changed=False, events=())
+    knobs = [Knob(name, True, (False,), "") for name in ("widen", names[-1])]
+    passes = (trace.passes[0], idle, *trace.passes[1:])
+    snapshots = (trace.snapshots[0], *trace.snapshots)
+    diffs = (trace.diffs[0], replace(trace.diffs[0], added=()), *trace.diffs[1:])
+    more = replace(trace, passes=passes, snapshots=snapshots, diffs=diffs, accuracy=None)
+    plain = replace(trace, knobs=(), decisions=())
+    both = replace(more, knobs=tuple(knobs), decisions=())
+    (found,) = trace_payload(plain, against=both).chunk("comparison")["differences"]
+    assert found["first"][0] == names[-1]
+    assert [row[0] for row in found["decisions"]] == ["widen", names[-1]]
+    only = replace(more, knobs=tuple(knobs[:1]), decisions=())
+    (found,) = trace_payload(plain, against=only).chunk("comparison")["differences"]
+    assert found["first"][0] == "widen"
+
+
 def with_decisions(trace: Trace, **values: str) -> Trace:
     addresses = {"pixels": "schedule-loops/conv_1/pixels", "relu": "fuse-activation/relu/relu_1"}
     made = tuple((addresses[name], value) for name, value in values.items())

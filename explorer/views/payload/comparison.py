@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from explorer.views.partings import differing_decisions
+from explorer.views.partings import NOT_DECIDED, differing_decisions
 from explorer.views.payload.text import Json, expanded_lines
 
 MOST_SLICES = 1500
@@ -110,13 +110,27 @@ def _is_same_program(left: Side, right: Side) -> bool:
 def _difference(left: Side, right: Side) -> Json:
     names = [[record["name"] for record in side.head["passes"]] for side in (left, right)]
     differing = differing_decisions(left.decisions, right.decisions, *names)
-    first = differing[0] if differing else None
+    first = _first_that_matters(differing, left, right)
     return {
         "first": None if first is None else list(first),
         "reasons": [side.reasons.get(first[0], "") for side in (left, right)] if first else [],
         "decisions": [list(row) for row in differing[:MOST_DECISIONS]],
         "differing": len(differing),
     }
+
+
+def _first_that_matters(
+    differing: Sequence[tuple[str, str, str]], left: Side, right: Side
+) -> tuple[str, str, str] | None:
+    """The first difference, without passes that one side has in addition and that did nothing."""
+    idle = {
+        record["name"]
+        for side in (left, right)
+        for record in side.head["passes"]
+        if not record["changed"]
+    }
+    matters = (row for row in differing if row[0] not in idle or NOT_DECIDED not in row[1:])
+    return next(matters, differing[0] if differing else None)
 
 
 def _passes(sides: Sequence[Side]) -> Json:

@@ -11,7 +11,7 @@ const TAKES =
 
 export function judgedOnChip({data: {head}, session}) {
   const attached = session?.data() ?? [];
-  const shown = judgedOn(head.summary.data, attached);
+  const shown = judgedOn(head.summary.data, attached, session?.isPending("accuracy") ?? false);
   if (!shown) return null;
   const words = clip(shown.text, 120);
   const canChange = session && !session.isTrace();

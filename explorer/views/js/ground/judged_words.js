@@ -3,9 +3,12 @@
 import {countText} from "./numbers.js";
 
 // The words of the chip, from summary.data and the names of the attached files.
-export function judgedOn(data, attached) {
+// isPending: whether it is still being measured.
+export function judgedOn(data, attached, isPending = true) {
   const names = attached.join(" and ");
   const isNew = attached.length > 0 && (!data || data.isDrawn);
+  if (isNew && !isPending)
+    return {text: `not judged: ${names}`, title: `nothing was measured on ${names}`};
   if (isNew) return {text: `measuring on ${names} …`, title: `${names}: not measured yet`};
   if (!data) return null;
   const notes = [

@@ -4,9 +4,11 @@
 import {moving} from "../desk/moves.js";
 import {button, element, emptyState, replace, section, shape, sortableTable} from "./dom.js";
 import {clip} from "./scene.js";
+import {cutMiddle} from "../measures/column_names.js";
 import {launchesOf} from "../measures/launches.js";
 import {fork} from "../measures/quantization_fork.js";
 
+const MOST_NAME = 56; // characters, in a cell
 const PIXEL = 6; // of an image, in pixels of the screen
 const ROLES = new Set(["accent", "background", "line", "quiet", "border", "raised", "text"]);
 const COLOUR = /^#[0-9a-f]{6}$/;
@@ -250,7 +252,10 @@ function drawTable(app, part, {onrow, ondetails, rows: known}) {
 function contentOf(cell, isCode) {
   const [look, share] = Array.isArray(cell) ? cell.slice(3) : [];
   const text = clip(textOf(cell), 400);
-  return [glyphOf(look), isCode ? element("span", {class: "mono"}, text) : text, barOf(share)];
+  if (!isCode) return [glyphOf(look), text, barOf(share)];
+  const shown = cutMiddle(text, MOST_NAME);
+  const title = shown === text ? null : text;
+  return [glyphOf(look), element("span", {class: "mono", title}, shown), barOf(share)];
 }
 
 // A button for each value of a column, with the number of its operations; one press shows only its

@@ -22,6 +22,13 @@ export function tailOf(name, characters) {
   return name.length <= characters ? name : `…${name.slice(1 - Math.max(2, characters))}`;
 }
 
+// A name without its middle: names that differ do so at an end.
+export function cutMiddle(name, characters) {
+  if (name.length <= characters) return name;
+  const end = Math.ceil((characters - 1) * 0.6);
+  return `${name.slice(0, characters - 1 - end)}…${name.slice(name.length - end)}`;
+}
+
 // What most names begin with, whole parts of them: "mobilenet_v2/features/".
 export function commonBeginning(names) {
   let beginning = "";

@@ -216,7 +216,7 @@ def test_an_edited_schedule_becomes_a_branch_and_an_illegal_one_says_why(visit: 
         knob.select_option(label=other)
         seen.wait_for_branch(f"pixels = {other}")
         expect(page.locator(".knob-row.changed", has_text="pixels")).to_have_count(1)
-        page.get_by_label("most bytes of the arena").fill("64")
+        page.locator(".inspector").get_by_label("most bytes of the arena").fill("64")
         page.keyboard.press("Tab")
         banner = page.get_by_role("alert")
         banner.wait_for()

@@ -79,8 +79,8 @@ def find_levers(
 
 def in_order(levers: Iterable[LeverRecord], quantity: str) -> list[LeverRecord]:
     """Those with the largest predicted gain first, then those without a prediction (other targets
-    last), then those that are predicted to make it worse; equal ones as they came. The same for
-    the values of each."""
+    last), then those that are predicted to make it worse, then those without values; equal ones as
+    they came. The same for the values of each."""
     rises = quantity in RISES
 
     def place(change: float | None) -> tuple[int, float]:
@@ -90,6 +90,8 @@ def in_order(levers: Iterable[LeverRecord], quantity: str) -> list[LeverRecord]:
         return (0, -gain) if gain > 0 else (3, -gain)
 
     def rank(lever: LeverRecord) -> tuple[int, float]:
+        if not lever.options and not lever.commands:
+            return 4, 0.0
         gain = lever.best(rises)
         if gain is None:
             return (2 if lever.group == "target" else 1), 0.0

@@ -73,8 +73,8 @@ def _met_budgets(plan: MemoryPlan, fork: Fork) -> Iterator[LeverOption]:
         if size <= least or not size:
             continue
         size, peak = _met_budget(size, fork)
-        if peak is None or peak >= plan.peak_bytes or peak == least:
-            return
+        if peak is None or not least < peak < plan.peak_bytes:
+            continue
         least = peak
         change = float(peak - plan.peak_bytes)
         yield LeverOption(value=size, decisions=((BUDGET, size),), change=change)

@@ -9,7 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import explorer
 from explorer.compilation.settings.sizes import FIRST_SIZE, complete_sizes, suggested_sizes
-from explorer.errors import ExplorerError, InputError
+from explorer.errors import DeviceError, ExplorerError, InputError
 from explorer.importers import to_top
 from explorer.importers.onnx import from_proto
 
@@ -200,3 +200,18 @@ def test_a_size_that_follows_from_another_input_needs_none_of_its_own():
     assert explorer.compile(source, "cpu", dimensions={"h": 5}).run(
         {"x": np.ones((1, 3, 5), np.float32), "y": np.ones((1, 3, 2), np.float32)}
     )["z"].shape == (1, 3, 2)
+
+
+@pytest.mark.parametrize("isolated", [False, True])
+def test_an_arena_that_no_machine_has_is_named_with_its_bytes(isolated):
+    model = onnx.parser.parse_model(
+        """<ir_version: 9, opset_import: ["" : 17]>
+        large (float[a,1,1] x, float[b,1] z, float[c] w) => (float[a,b,c] y) {
+          p = Mul (x, z)
+          y = Mul (p, w)
+        }"""
+    )
+    most = (1, 60_000)
+    compiled = explorer.compile(from_proto(model), "cpu", dimensions=dict.fromkeys("abc", most))
+    with pytest.raises(DeviceError, match=r"an arena of [\d,]{19,} bytes"):
+        compiled.open(isolated=isolated).run(compiled.example_inputs(0, dict.fromkeys("abc", 1)))

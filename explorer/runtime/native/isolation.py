@@ -50,11 +50,15 @@ class WorkerProcess:
         self.time_limit_seconds = time_limit_seconds
         self._launches = program.launches
         self._received = b""
+        exchange_file = shared_file(layout.exchange_bytes)
+        try:
+            self.exchange = mmap.mmap(exchange_file, layout.exchange_bytes)
+        except OSError as error:
+            os.close(exchange_file)
+            raise DeviceError(worker.why_not_loaded(error, layout), device="cpu") from error
         command_read, command_write = os.pipe()
         reply_read, reply_write = os.pipe()
         lifeline_read, lifeline_write = os.pipe()
-        exchange_file = shared_file(layout.exchange_bytes)
-        self.exchange = mmap.mmap(exchange_file, layout.exchange_bytes)
         # Closed with the worker.
         self._log = tempfile.TemporaryFile()  # noqa: SIM115
         theirs = (command_read, reply_write, lifeline_read, exchange_file)

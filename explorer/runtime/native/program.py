@@ -56,6 +56,7 @@ from explorer.runtime.native.worker import (
     Execution,
     LoadedProgram,
     ProgramLayout,
+    why_not_loaded,
 )
 from explorer.runtime.profiles import median_events, median_shares
 from explorer.runtime.scratch import own_folder
@@ -273,7 +274,7 @@ class NativeProgram(Closing):
             arena = None if self._arena is None else self._arena.memory
             loaded = LoadedProgram(self._layout, exchange, address if in_place else 0, arena)
         except (OSError, AttributeError) as error:  # also a system that binds no threads
-            raise DeviceError(f"cannot load the program: {error}", device="cpu") from error
+            raise DeviceError(why_not_loaded(error, self._layout), device="cpu") from error
         if not in_place:
             np.frombuffer(loaded.weights, np.uint8)[: self._weights.nbytes] = self._weights
         return loaded

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import io
 import json
 import mmap
@@ -88,6 +89,13 @@ class Execution(NamedTuple):
     shares: list[list[list[int]]]
     """Per repeat, when asked for: thread, first launch, last launch, beginning, end and tasks of
     all that a thread did at once."""
+
+
+def why_not_loaded(error: Exception, layout: ProgramLayout | None) -> str:
+    """In words; with the memory that it asks for where there is too little."""
+    is_memory = isinstance(error, OSError) and error.errno == errno.ENOMEM
+    size = f", with an arena of {layout.arena_bytes:,} bytes" if layout and is_memory else ""
+    return f"cannot load the program{size}: {error}"
 
 
 class LoadedProgram:
@@ -312,6 +320,7 @@ def serve(
         replies.write(json.dumps(answer).encode() + b"\n")
         replies.flush()
 
+    layout: ProgramLayout | None = None
     try:
         layout = ProgramLayout.from_json(commands.readline().decode())
         exchange = mmap.mmap(exchange_descriptor, layout.exchange_bytes)
@@ -327,7 +336,7 @@ def serve(
             receive(commands, memoryview(program.weights)[: layout.weights_bytes])
         reply({"ready": True})
     except (OSError, AttributeError, EOFError) as error:
-        reply({"error": f"cannot load the program: {error}"})
+        reply({"error": why_not_loaded(error, layout)})
         return
     for line in commands:
         try:

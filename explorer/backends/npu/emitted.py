@@ -15,6 +15,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +82,8 @@ def write_parts(parts: Sequence[Mapping[str, Any]], target: Target, folder: Path
 
 
 def _described(network: Network, name: str, base_bytes: int) -> dict[str, Any]:
-    """Shape and type are the program's; in memory its numbers lie in blocks of channels, signed."""
+    """Shape and type are the program's; in memory its numbers lie in blocks of channels, signed.
+    `read_as`: the shape by which they are arranged, where it is another one."""
     place, machine = network.values[name], network.machine
     stored = place.stored
     return {
@@ -92,6 +94,7 @@ def _described(network: Network, name: str, base_bytes: int) -> dict[str, Any]:
         "size_bytes": place.size_bytes(machine),
         "channels_height_width": list(stored.shape),
         "channels_per_block": channels_per_block(machine),
+        **({"read_as": list(stored.read_shape)} if stored.read_shape else {}),
         "subtracted": stored.offset,
         "is_wide": stored.is_wide,
     }
@@ -235,6 +238,7 @@ def _place(entry: Mapping[str, Any], base: int, image_bytes: int, machine: Machi
     if STORED_TYPE.fullmatch(kind) is None:
         raise ValueError(f"the type of {name}")
     logical_shape = tuple(_count(n, 1) for n in entry["shape"])
+    read_shape = tuple(_count(n, 1) for n in entry.get("read_as", ()))
     channels, height, width = (_count(n, 1) for n in entry["channels_height_width"])
     stored = Stored(
         name=name,
@@ -243,8 +247,14 @@ def _place(entry: Mapping[str, Any], base: int, image_bytes: int, machine: Machi
         shape=(channels, height, width),
         offset=_count(entry["subtracted"]),
         is_wide=bool(entry["is_wide"]),
+        read_shape=read_shape,
     )
-    if not logical_shape or stored.shape != lying_shape(logical_shape):
+    is_whole = prod(read_shape or logical_shape) == prod(logical_shape)
+    if (
+        not logical_shape
+        or not is_whole
+        or stored.shape != lying_shape(read_shape or logical_shape)
+    ):
         raise ValueError(f"the shape of {name}")
     bits = int(kind.lstrip("uint"))
     if stored.offset != (1 << bits - 1 if kind.startswith("u") else 0):

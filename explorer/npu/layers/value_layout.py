@@ -7,6 +7,9 @@
 
 Pictures [N, C, H, W] lie one below the other, as one of N x H rows; of all others the last axis are
 the channels, and the rest are positions. Both are the same bytes where height x width is the same.
+
+An argument of a function that a reshape alone reads lies as the reshape has it: the host writes
+numbers in any order, and nothing is moved.
 """
 
 from __future__ import annotations
@@ -16,9 +19,12 @@ from functools import lru_cache
 from math import prod
 
 import numpy as np
+from xdsl.dialects import func
 from xdsl.dialects.builtin import IntegerType, Signedness, TensorType
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
+from explorer.ir.top.casting import BitcastOp
+from explorer.ir.top.movement.reshape import ReshapeOp
 from explorer.ir.types import (
     QuantizedType,
     element_type_of,
@@ -46,6 +52,8 @@ class Stored:
     offset: int
     """What is subtracted of unsigned numbers so that they are signed."""
     is_wide: bool
+    read_shape: tuple[int, ...] = ()
+    """The logical shape by which numbers are arranged, where it is another one."""
     bits: int = 8
     """Of a number of the program; in memory it takes those of the machine's inputs or sums."""
 
@@ -80,15 +88,18 @@ class Stored:
 
     def arranged(self, array: np.ndarray) -> np.ndarray:
         """An array of the logical shape in `shape`."""
-        if _is_picture(self.logical_shape):
+        read = self.read_shape or self.logical_shape
+        array = array.reshape(read)
+        if _is_picture(read):
             return array.swapaxes(0, 1).reshape(self.shape)
         return array.reshape(-1, self.shape[0]).T.reshape(self.shape)
 
     def logical(self, numbers: np.ndarray) -> np.ndarray:
         """The value of the program that has these signed numbers."""
         found = numbers.reshape(self.shape) + self.offset
-        if _is_picture(self.logical_shape):
-            count, channels, *size = self.logical_shape
+        read = self.read_shape or self.logical_shape
+        if _is_picture(read):
+            count, channels, *size = read
             found = found.reshape(channels, count, *size).swapaxes(0, 1)
         else:
             found = found.reshape(self.shape[0], -1).T
@@ -108,10 +119,33 @@ def stored_form(value: SSAValue | Attribute, name: str = "") -> Stored:
     if not shape or 0 in shape:
         raise LayerError(f"a shape of {list(shape)} is no picture and has no channels")
     is_wide = storage.width.data == WIDE_BITS
+    read_shape = _read_shape(value)
     return Stored(
-        name=name, logical_shape=shape, element_type=numpy_dtype(kind).name,
-        shape=lying_shape(shape), offset=_offset(storage), is_wide=is_wide, bits=storage.width.data,
+        name=name, logical_shape=shape, element_type=numpy_dtype(kind).name, read_shape=read_shape,
+        shape=lying_shape(read_shape or shape), offset=_offset(storage), is_wide=is_wide,
+        bits=storage.width.data,
     )  # fmt: skip
+
+
+def _read_shape(value: SSAValue | Attribute) -> tuple[int, ...]:
+    """The shape that a reshape gives to an argument of a function that nothing else reads, perhaps
+    under another type; () where there is none."""
+    while isinstance(value, SSAValue) and isinstance(value.owner, BitcastOp):
+        value = value.owner.operands[0]
+    if not isinstance(value, BlockArgument) or not isinstance(value.block.parent_op(), func.FuncOp):
+        return ()
+    while (user := _only_user(value)) is not None:
+        if isinstance(user, ReshapeOp):
+            return static_shape(user.output) if user.is_view else ()
+        if not isinstance(user, BitcastOp):
+            return ()
+        value = user.results[0]
+    return ()
+
+
+def _only_user(value: SSAValue) -> Operation | None:
+    users = [use.operation for use in value.uses]
+    return users[0] if len(users) == 1 else None
 
 
 def lying_shape(shape: tuple[int, ...]) -> Shape:

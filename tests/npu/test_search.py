@@ -220,3 +220,15 @@ def test_chunks_cover_each_product_once_and_read_what_was_loaded_last(found):
         )
     ]
     assert sorted(products) == sorted(expected)
+
+
+def test_a_tile_of_all_columns_is_one_transfer_though_there_are_others():
+    """The first tile reads all seven columns, the second one four of them again."""
+    found, random = machine("odd-12x20"), np.random.default_rng(0)
+    layer = convolution(
+        found, random, inputs=38, outputs=1, kernel=(1, 5), size=(10, 7), pads=(1, 0, 1, 1)
+    )
+    fixed = {"rows": 4, "columns": 3, "inputs": 2, "input_buffers": 2, "weight_buffers": 2}
+    space = ConvolutionSpace(as_computed(layer, found), found, "fast", fixed)
+    for point in range(len(space)):
+        assert space.bound[point] <= predict(space.tiled(point)).cycles, space.choices(point)

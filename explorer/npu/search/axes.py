@@ -44,8 +44,9 @@ class Axis:
     is_first_plain: Counts
     window: Counts
     """Positions of the input that a whole tile reads."""
-    is_whole: Counts
-    """Whether one tile reads the whole axis without padding."""
+    whole: Counts
+    """Tiles that read the whole axis without padding."""
+    is_first_whole: Counts
 
 
 def axis_of(layer: Convolution, axis: int, sizes: Sequence[int]) -> Axis:
@@ -54,7 +55,7 @@ def axis_of(layer: Convolution, axis: int, sizes: Sequence[int]) -> Axis:
     rows = [_of_size(layer, axis, size, count, inner) for size in sizes]
     columns = [np.array(column, np.int64) for column in zip(*rows, strict=True)]
     names = ("count", "last", "read", "held", "plain", "single", "first_read",
-             "is_first_plain", "window", "is_whole")  # fmt: skip
+             "is_first_plain", "window", "whole", "is_first_whole")  # fmt: skip
     return Axis(sizes=np.array(sizes, np.int64), **dict(zip(names, columns, strict=True)))
 
 
@@ -67,11 +68,12 @@ def _of_size(layer: Convolution, axis: int, size: int, count: int, inner: int) -
     begin, end = np.maximum(first, 0), np.minimum(first + wide, inner)
     read = np.maximum(end - begin, 0)
     is_plain = read == wide
-    is_whole = len(starts) == 1 and bool(is_plain[0]) and int(read[0]) == inner
+    is_whole = is_plain & (read == inner)
     return (
         len(starts), int(made[-1]), int(read.sum()), int(wide.sum()), int(is_plain.sum()),
         int((is_plain & (wide == 1)).sum()),
-        int(read[0]), int(is_plain[0]), window(layer, axis, size), int(is_whole),
+        int(read[0]), int(is_plain[0]), window(layer, axis, size), int(is_whole.sum()),
+        int(is_whole[0]),
     )  # fmt: skip
 
 

@@ -274,10 +274,8 @@ class ConvolutionSpace:
         first_axis, last_axis = 0, -1
         fixed_in = self._route("activations", True, first_axis).fixed_cycles
         fixed_weights = self._route(self._weights, True, last_axis).fixed_cycles
-        is_line = np.where(
-            columns.is_whole[c] == 1, rows.plain[r],
-            rows.single[r] * columns.plain[c],
-        )  # fmt: skip
+        narrow = columns.plain[c] - columns.whole[c]
+        is_line = rows.plain[r] * columns.whole[c] + rows.single[r] * narrow
         read, held_positions = rows.read[r] * columns.read[c], rows.held[r] * columns.held[c]
         zeros = np.zeros(len(self), np.float64)
         load, out_tiles, chunks, weights = zeros.copy(), 0, 0, 0
@@ -432,7 +430,7 @@ class ConvolutionSpace:
         )
         r, c = self.rows_at, self.columns_at
         is_plain = rows.is_first_plain[r] & columns.is_first_plain[c]
-        is_line = is_plain & (columns.is_whole[c] | (rows.window[r] == 1))
+        is_line = is_plain & (columns.is_first_whole[c] | (rows.window[r] == 1))
         count = np.where(is_line == 1, runs, groups)
         first = self._route("activations", True, 0).fixed_cycles * count + self._moved(
             "activations", True, 0, rows.first_read[r] * columns.first_read[c] * held)  # fmt: skip

@@ -100,6 +100,13 @@ class TiledLayer:
         return "diagonals" if self.has_diagonals else "weights"
 
     @property
+    def weights_in_row(self) -> int:
+        """That a row of a load has: those of a block of outputs, or all that are repeated."""
+        if self.repeated is not None:
+            return self.weight_elements
+        return self.taps if self.has_diagonals else self.inputs * self.taps
+
+    @property
     def weight_elements(self) -> int:
         """In global memory, of `weight_content`."""
         if self.repeated is not None:
@@ -413,7 +420,6 @@ def refusal(tiled: TiledLayer) -> str:
     """Which field of an instruction is too narrow for the sizes; empty where none is."""
     layer, machine = tiled.layer, tiled.machine
     rows, columns, outputs, inputs = tiled.rows, tiled.columns, tiled.outputs, tiled.inputs
-    taps = tiled.taps
     micro = tiled.products
     if tiled.has_diagonals and inputs < (most := most_inputs(tiled.bands)[1]):
         return f"a tile of a depthwise convolution has {inputs} blocks of inputs, expected {most}"
@@ -436,15 +442,7 @@ def refusal(tiled: TiledLayer) -> str:
         ("load", "x_stride", width * apart * (height > 1)),
         ("load", "y_size", min(height, window(layer, 0, rows))),
         ("load", "x_size", wide * side),
-        (
-            "load",
-            "x_size",
-            tiled.weight_elements
-            if tiled.repeated
-            else taps
-            if tiled.has_diagonals
-            else inputs * taps,
-        ),
+        ("load", "x_size", tiled.weights_in_row),
         ("store", "x_stride", _store_stride(layer, machine) * (rows > 1)),
         *(("load", "y_pad_before", pad) for pad in layer.pads[::2]),
         *(("load", "x_pad_before", pad * side) for pad in layer.pads[1::2]),

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import explorer as ex
-from tests.importers.pytorch_models import Program, ints, ref, refs
+from tests.importers.pytorch_models import Program, ints, meta, ref, refs
 
 _DRAWN = np.random.default_rng(11)
 X = _DRAWN.normal(size=(3, 4)).astype(np.float32)
@@ -222,3 +222,19 @@ def test_a_call_is_what_numpy_computes(name: str, tmp_path: Path):
         np.testing.assert_array_equal(found, expected)
     else:
         np.testing.assert_allclose(found, expected, rtol=2e-6, atol=1e-6)
+
+
+def test_a_median_along_an_axis_has_its_place(tmp_path: Path):
+    """A number is its own median, at place 0."""
+    for number, x in enumerate((Z, np.array(2.5, np.float32))):
+        wanted = np.sort(x, -1)[..., 1] if x.ndim else x
+        places = np.argsort(x, -1, kind="stable")[..., 1] if x.ndim else np.array(0, np.int64)
+        program = Program({"x": ("float32", list(x.shape))})
+        arguments = {"self": ref("x"), "dim": argument(-1)}
+        name = program.call("aten.median.dim", arguments, "float32", wanted.shape)
+        program.nodes[-1]["outputs"].append(ref("places"))
+        program.values["places"] = meta("int64", wanted.shape)
+        path = program.write(tmp_path / f"{number}.pt2", [name, "places"])
+        found = ex.interpret(ex.load(path), {"x": x}).values()
+        for array, expected in zip(found, (wanted, places), strict=True):
+            np.testing.assert_array_equal(array, expected)

@@ -28,6 +28,7 @@ from explorer.npu import (
 from explorer.npu.layers.borders import borders
 from explorer.npu.layers.layer import Affine
 from explorer.npu.program.compiling import tile_with_reason
+from explorer.npu.tiling.convolution import tile_convolution
 from explorer.runtime.npu import simulate
 from explorer.targets.npu.assembly import line_of
 from explorer.targets.npu.instructions import Multiply, Requantize, Vector
@@ -84,6 +85,15 @@ def test_small_scratchpads_give_small_tiles_of_all_axes(name):
     assert tiled.tile_count > 10
     assert (tiled.rows, tiled.inputs) == (20, 1)
     compared(layer, found, random, sizes=(7, 2, 1, 1))  # the last of each axis is smaller
+
+
+@pytest.mark.parametrize(("name", "width"), [("odd-12x20", 100), ("mac-128", 100), ("tiny-8", 300)])
+def test_columns_of_a_tile_are_whole_groups_of_what_the_array_takes_at_once(name, width):
+    """Where an element is one position and an array takes several in a step."""
+    found, random = machine(name), np.random.default_rng(0)
+    layer = convolution(found, random, inputs=8, outputs=8, size=(30, width), pads=(1, 1, 1, 1))
+    tiled = tile_convolution(layer, found)
+    assert 1 < tiled.columns < width and tiled.columns % found.batch == 0
 
 
 def test_double_buffering_costs_no_more_bytes_and_fewer_cycles():

@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 from runpy import run_path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import onnx
@@ -15,6 +16,7 @@ from onnx import TensorProto, helper
 
 import explorer as ex
 from explorer.importers.onnx.file.reading import from_proto
+from explorer.session.pasts import GrowingPast
 
 FOLDER = Path(__file__).parents[1] / "passes"
 decoders = SimpleNamespace(**run_path(str(FOLDER / "decoders.py")))
@@ -59,6 +61,22 @@ def test_a_past_beyond_the_capacity_gets_a_larger_one(monkeypatch: pytest.Monkey
         assert events.count("compiled") == 3  # the prompt, 8 rows, 16 rows
         capacities = [p.compilation.program.length for p in session.programs if p.compilation]
         assert [c.capacity for c in capacities if c] == [8, 16]
+
+
+def test_the_rows_of_the_axis_that_grows_are_the_capacity():
+    grows: Any = SimpleNamespace(axis=2, input="past")
+    first: Any = SimpleNamespace(axis=0, input="rows")
+    fixed: Any = SimpleNamespace(axis=None, input="state")
+    given = {"past": np.zeros((1, 2, 300, 4)), "rows": np.zeros((300, 1)), "state": np.zeros(2)}
+
+    def capacity(*states: Any) -> int | None:
+        model: Any = SimpleNamespace(states=states)
+        return GrowingPast().capacity(model, given)
+
+    assert capacity(grows, fixed) == capacity(first) == capacity(grows, first) == 1024
+    assert capacity(fixed) is None
+    given["rows"] = np.zeros((0, 1))
+    assert capacity(grows, first) is capacity(first) is None
 
 
 def test_rows_of_a_longer_call_are_forgotten():

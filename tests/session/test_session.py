@@ -148,6 +148,13 @@ def test_a_model_that_changes_shape_all_the_time_is_given_up():
         assert len(session.programs) == 3
 
 
+def test_compilations_of_four_calls_each_are_not_too_many():
+    with Session(scaling_model("n"), most_programs=2, ranges={}, isolated=False) as session:
+        for count in (1, 2, *[1] * 6, 3, 4):
+            session(np.ones(count, np.float32))
+        assert events(session) == ["compiled"] * 2 + ["hit"] * 6 + ["compiled", "cut off"]
+
+
 def test_sizes_that_change_are_opened_without_being_asked():
     with Session(scaling_model("n", "m")) as session:
         for rows, columns in ((3, 4), (5, 4), (8, 4), (2, 4), (9, 4), (2, 7), (16, 8)):

@@ -157,6 +157,17 @@ def test_onnxruntime_computes_what_an_operation_means(text):
     np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
 
 
+@pytest.mark.parametrize(("kind", "is_one"), [("i8", True), ("i16", True), ("i32", False)])
+def test_numbers_of_up_to_16_bits_are_quantized_by_one_node(kind: str, is_one: bool):
+    text = f"""func.func @main(%x : {F}) {{
+        %q = top.quantize(%x) {{to = !top.quantized<{kind}, 0.25:0>}}
+            : tensor<2x4x6x6x!top.quantized<{kind}, 0.25:0>>
+        %y = top.dequantize(%q) {{to = f32}} : {F}
+        top.return(%y) }}"""
+    nodes = model_of(program(text, {}).snapshot, "one").graph.node
+    assert ([node.op_type for node in nodes] == ["QuantizeLinear", "DequantizeLinear"]) == is_one
+
+
 @pytest.mark.parametrize(
     ("scale", "shift", "operators"),
     [

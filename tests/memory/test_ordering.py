@@ -13,6 +13,7 @@ from explorer.memory.liveness import lifetimes
 from explorer.memory.ordering import Ordering, _beam, best_order
 from explorer.memory.places import Containment, places_of
 from explorer.memory.uses import Use
+from explorer.results.memory import BufferLifetime
 
 
 def problem_of(uses, sizes, inputs=(), outputs=(), relations=()) -> Ordering:
@@ -137,6 +138,16 @@ def test_live_bytes_of_the_new_order_are_those_of_its_lifetimes(drawn):
     buffers = lifetimes(ordered, sizes, inputs=["x"], outputs=outputs, alignment_bytes=1)
     if any("x" in use.reads for use in uses):  # else it lives in the first step all the same
         assert max(live_bytes(buffers, len(ordered))) == found.peak_bytes
+
+
+def test_padding_below_other_buffers_counts_while_they_live():
+    """Of 10 bytes each at multiples of 8, two take 26; the topmost needs no padding."""
+    buffers = [
+        BufferLifetime(id=name, values=(name,), size_bytes=10, first=first, last=last,
+                       alignment_bytes=8)
+        for name, first, last in (("a", 0, 1), ("b", 0, 2), ("c", 2, 3))
+    ]  # fmt: skip
+    assert live_bytes(buffers, 4) == (26, 10, 10, 0)
 
 
 @pytest.mark.parametrize("limit", [0, 3])

@@ -186,6 +186,15 @@ def test_a_bandwidth_is_a_decision():
     assert Placed(**seconds, link=FAST, decisions=late).devices["b"] == "cpu"
 
 
+def test_latency_and_bandwidth_of_every_link_are_knobs():
+    placed = Placed(decisions={"price/latency/gpu>cpu": 1e-2})
+    knobs = {k.address: k for k in placed.priced.artifacts[KNOBS]}
+    for site in ("cpu>gpu", "gpu>cpu"):
+        assert {f"price/latency/{site}", f"price/bandwidth/{site}"} <= knobs.keys()
+    assert knobs["price/latency/gpu>cpu"].value == 1e-2
+    assert knobs["price/latency/gpu>cpu"].why == "seconds of a transfer: decided"
+
+
 @pytest.mark.parametrize("price", [-1.0, float("nan"), "fast", True])
 def test_a_price_that_is_none_is_refused(price: object):
     with pytest.raises(InputError, match="price/gpu/b"):

@@ -2,8 +2,10 @@
 
 import itertools
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,8 +23,10 @@ from explorer.quantization.corrections.moments import grouped, moments_of, ungro
 from explorer.quantization.corrections.rounding import Moments, errors, nearest, rounded
 from explorer.quantization.table import read_thresholds, write_thresholds
 from explorer.runtime.cache.requests import ProgramRequest, request_of
+from explorer.tuning.correcting import with_corrections
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+import programs
 from source_models import SEPARABLE, source_model
 
 
@@ -280,3 +284,30 @@ def test_corrections_that_are_not_the_tables_are_refused(table, tmp_path, harm):
 def test_a_correction_that_there_is_not_is_refused(model, data):
     with pytest.raises(InputError, match="no correction 'adround'"):
         explorer.calibrate(model, data, corrections="adround")
+
+
+def test_a_program_that_decides_what_is_computed_has_no_corrections_of_numbers():
+    """Those that only move factors between channels stay."""
+    snapshot = programs.program(
+        """func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+          %s = top.loop(%x) attributes {trip_count = 2, scans = 0} {
+          ^bb0(%i: tensor<i64>, %state: tensor<2xf32>):
+            %n = top.unary(%state) {kind = "exp"} : tensor<2xf32>
+            top.return(%n)
+          } : tensor<2xf32>
+          top.return(%s)
+        }"""
+    ).snapshot
+    observed: Any = SimpleNamespace(snapshot=snapshot, integers_only=False, data=None)
+    table: Any = Noted()
+    found: Any = with_corrections(table, observed, ("bias", "smooth", "adaround"))
+    assert found.warnings == ("earlier", "no corrections: s decides what is computed")
+    assert found.corrections.kinds == ("smooth",)
+
+
+@dataclass(frozen=True)
+class Noted:
+    """What corrections change of a table."""
+
+    corrections: object = None
+    warnings: tuple[str, ...] = ("earlier",)

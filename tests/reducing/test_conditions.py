@@ -124,3 +124,18 @@ def test_check_and_crash_in_a_child(pooled: Candidate, tmp_path: Path, monkeypat
         assert condition(pooled).kind == "crashed"
     finally:
         condition.close()
+
+
+def test_a_check_is_made_with_the_decisions_that_were_given(
+    pooled: Candidate, monkeypatch: pytest.MonkeyPatch
+):
+    asked = []
+
+    def ask(self: Child, request: dict, seconds: float) -> dict:
+        asked.append(request)
+        return {"status": "answered", "kind": "differs", "reason": ""}
+
+    monkeypatch.setattr(Child, "ask", ask)
+    for decisions in ({"fuse-bias/add": False}, None):
+        InChild("check", decisions=decisions)(pooled)
+    assert [request["decisions"] for request in asked] == [{"fuse-bias/add": False}, {}]

@@ -1,5 +1,8 @@
 """Reducing keeps the fault and loses the rest; parts compute what they computed in the whole."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import onnx
 import onnxruntime
@@ -12,6 +15,7 @@ from explorer.importers.onnx.file.reads import reads
 from explorer.reducing import Candidate, Outcome, differing, reduce
 from explorer.reducing.candidate import candidate_of, candidate_of_proto
 from explorer.reducing.graphs import part
+from explorer.reducing.steps.operations import pass_by_operations
 from explorer.reducing.trials import Folder
 
 
@@ -252,3 +256,16 @@ def test_old_models_have_initializers_that_are_inputs(make_model, has):
     model.ir_version = 3
     assert not candidate_of_proto(model, values).is_interpreted
     assert list(reduce(candidate_of_proto(model, values), has("Mul")).candidate.inputs) == ["x"]
+
+
+def test_an_operation_between_others_is_passed_by_and_that_of_an_output_stays(make_model):
+    values = {"x": np.array([1, -2], np.float32)}
+    nodes = [
+        helper.make_node("Sin", ["x"], ["s"]),
+        helper.make_node("Neg", ["s"], ["n"]),
+        helper.make_node("Relu", ["n"], ["y"]),
+    ]
+    whole = candidate_of_proto(make_model(nodes, values, ["y"]), values)
+    trials: Any = SimpleNamespace(report=lambda *words: None, fails=lambda candidate: True)
+    (node,) = pass_by_operations(trials, whole).model.graph.node
+    assert (node.op_type, list(node.input), list(node.output)) == ("Relu", ["x"], ["y"])

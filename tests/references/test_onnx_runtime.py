@@ -16,8 +16,10 @@ from onnx import ModelProto, TensorProto, helper, parser
 import explorer
 from explorer.accuracy.oracle import reference
 from explorer.errors import InputError, ModelError
+from explorer.importers.building.code_points import SUFFIX, encoded
 from explorer.importers.onnx import from_proto
 from explorer.references.exchange import Exchange
+from explorer.references.onnx_reference import OnnxReference
 from explorer.references.onnx_runtime import (
     NAME,
     PROGRAM,
@@ -290,3 +292,20 @@ def test_symbolic_sizes_and_a_newer_format(tmp_path: Path):
     with open_model(from_proto(proto), sizes={"n": 3}) as opened:
         assert opened.inputs == ("x",) and opened.outputs == {"y": "tensor(float)"}
         assert opened.run({"x": X})["y"].tolist() == [-1, 2, -3]
+
+
+def test_texts_of_an_output_are_encoded_as_the_program_has_them():
+    node = helper.make_node(
+        "LabelEncoder", ["x"], ["y"], domain="ai.onnx.ml", keys_int64s=[0, 1],
+        values_strings=["no", "yes"],
+    )  # fmt: skip
+    graph = helper.make_graph(
+        [node], "labels", [helper.make_tensor_value_info("x", TensorProto.INT64, [2])],
+        [helper.make_tensor_value_info("y", TensorProto.STRING, [2])],
+    )  # fmt: skip
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 2)]
+    model = from_proto(helper.make_model(graph, opset_imports=opsets, ir_version=8))
+    x = np.array([1, 0], np.int64)
+    ((name, found),) = OnnxReference().tensors(model, {"x": x}, ["y"])
+    assert name == "y" + SUFFIX
+    np.testing.assert_array_equal(found, encoded(np.array(["yes", "no"], dtype=object)))

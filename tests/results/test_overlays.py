@@ -10,6 +10,7 @@ import pytest
 from explorer.errors import InputError
 from explorer.results import Trace
 from explorer.results.overlays import OverlayColumn
+from explorer.results.runs.quantization import Saturation
 from explorer.traces.overlays import operations_of, read_overlay
 from explorer.views.static.overlay import overlay_html, overlay_text
 from explorer.views.trace_payload import trace_payload
@@ -105,3 +106,8 @@ def test_the_page_gets_the_numbers_and_opens_with_them(trace: Trace):
     chunk = payload.chunk("overlay")
     assert [c["title"] for c in chunk["columns"]] == ["own numbers"]
     assert "overlay" not in trace_payload(trace).head
+
+
+@pytest.mark.parametrize(("clipped", "total", "share"), [(0, 0, 0), (1, 1, 1), (1, 4, 0.25)])
+def test_a_share_of_no_numbers_is_zero(clipped: int, total: int, share: float):
+    assert Saturation(tensor="x", operation="o", clipped=clipped, total=total).share == share

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from runpy import run_path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -350,3 +351,13 @@ def test_names_of_weights_are_names_and_no_paths(tmp_path):
 def test_a_trace_of_nothing_but_records_is_what_was_saved(compiled, saved):
     """Records are compared by value, and labels are among them."""
     assert saved.trace() != replace(compiled.trace(), label="another")
+
+
+def test_as_many_values_as_are_taken_are_read(monkeypatch):
+    text = b"[[],[],[]]"
+    held: Any = SimpleNamespace(read=lambda name: text)
+    monkeypatch.setattr(saving, "MAX_VALUES", saving.count_values(text))
+    assert saving._Members(held)("trace.json") == [[], [], []]
+    monkeypatch.setattr(saving, "MAX_VALUES", saving.count_values(text) - 1)
+    with pytest.raises(ModelError, match="values"):
+        saving._Members(held)("trace.json")

@@ -163,3 +163,22 @@ def test_a_loop_without_a_limit_runs_on_the_host():
     assert status == "host"
     assert reason.endswith("runs on the host: is control flow that depends on data")
     compiled.close()
+
+
+def test_arrays_by_position_may_leave_out_inputs_that_the_model_stores():
+    """An old model lists its constants as inputs; they may be given, too."""
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [helper.make_node("Sub", ["x", "w"], ["y"])], "stored",
+        [info("w", TensorProto.FLOAT, [3]), info("x", TensorProto.FLOAT, [3])],
+        [info("y", TensorProto.FLOAT, [3])],
+        [numpy_helper.from_array(np.float32([10, 10, 10]), "w")],
+    )  # fmt: skip
+    opsets = [helper.make_opsetid("", 21)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    representation = backend_for("INTERPRETER").prepare(model)
+    assert representation._named([X])["x"] is X
+    assert representation._named([-X, X]).keys() == {"w", "x"}
+    np.testing.assert_array_equal(representation.run([X])[0], X - 10)
+    with pytest.raises(InputError, match="3 inputs were given, the model takes 1"):
+        representation.run([X, X, X])

@@ -1,8 +1,14 @@
 """The distance of a network and of its layers from what no schedule goes below."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 import explorer
+from explorer.backends.npu.roofs import network_bound
+from explorer.targets import load_target
+from explorer.targets.npu.machine import describe
 
 
 @pytest.mark.parametrize("target", ["vta-16", "edge-64", "mac-128"])
@@ -25,3 +31,17 @@ def test_no_network_takes_fewer_cycles_or_bytes_than_its_bounds(digits, target):
     assert len(run.searches) == len(run.layers)
     for one in run.searches:
         assert 0 < one.bound <= one.cycles and 0 <= one.gap < 1 and one.candidates > 0
+
+
+def test_a_network_moves_its_weights_inputs_and_outputs_at_least():
+    def value(*shape, is_wide=False):
+        return SimpleNamespace(stored=SimpleNamespace(shape=shape, is_wide=is_wide))
+
+    found = describe(load_target("tiny-8"))
+    network: Any = SimpleNamespace(
+        machine=found, arguments=("x",), results=("y",), sections=(SimpleNamespace(macs=7),),
+        values={"x": value(2, 30), "y": value(5, is_wide=True), "inner": value(1000)},
+    )  # fmt: skip
+    least: Any = {n: SimpleNamespace(constant_bytes=size) for n, size in (("a", 100), ("b", 11))}
+    _, size = network_bound(network, least)
+    assert size == 111 + 60 * found.input_bits // 8 + 5 * found.accumulator_bits // 8

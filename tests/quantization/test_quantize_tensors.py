@@ -2,6 +2,8 @@
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import onnx
@@ -11,11 +13,13 @@ import pytest
 import explorer
 from explorer.errors import InputError
 from explorer.ir.evaluation import outputs_by_name
-from explorer.quantization.quantize_tensors import type_of, weight_type
+from explorer.ir.top.linear.convolution import ConvOp
+from explorer.quantization.quantize_tensors import _is_whole, type_of, weight_type
 from explorer.quantization.table import Threshold, ThresholdTable
 from explorer.tuning.calibration import calibrate
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from programs import program
 from source_models import source_model
 
 BLOCK = """
@@ -221,3 +225,34 @@ def test_weights_have_a_scale_for_each_channel_and_zeros_stay_zeros():
     assert kind.axis_number == 0
     assert kind.scale_array[0] == 1 and kind.scale_array[2] == pytest.approx(0.1)
     assert kind.scale_array[1] > 0
+
+
+@pytest.mark.parametrize(
+    ("scale", "weight", "bias", "is_whole"),
+    [
+        (1.0, -128.0, 7.0, True),
+        (0.5, -128.0, 7.0, False),  # what is read is no whole number
+        (1.0, 128.0, 7.0, False),  # no byte
+        (1.0, 0.5, 7.0, False),
+        (1.0, -128.0, 7.5, False),
+    ],
+)
+def test_a_product_is_one_of_whole_numbers_where_all_that_it_reads_is(
+    scale: float, weight: float, bias: float, is_whole: bool
+):
+    kind = f"!top.quantized<ui8, {scale}:0>"
+    text = f"""
+        func.func @main(%qx: tensor<1x1x2x2x{kind}>) {{
+          %w = top.weight() {{weight = "w"}} : tensor<1x1x1x1xf32>
+          %b = top.weight() {{weight = "b"}} : tensor<1xf32>
+          %x = top.dequantize(%qx) {{to = f32}} : tensor<1x1x2x2xf32>
+          %y = top.conv(%x, %w, bias = %b) {{dilations = [1, 1], group = 1, pads = [0, 0, 0, 0],
+            strides = [1, 1]}} : tensor<1x1x2x2xf32>
+          top.return(%y)
+        }}"""
+    array = np.full((1, 1, 1, 1), weight, np.float32)
+    snapshot = program(text, {"w": array, "b": np.float32([bias])}).snapshot
+    (op,) = (op for op in snapshot.program.walk() if isinstance(op, ConvOp))
+    rewriter: Any = SimpleNamespace(weights=snapshot.weights)
+    others = [operand for index, operand in enumerate(op.operands) if index != 1]
+    assert _is_whole(op, array, others, rewriter) == is_whole

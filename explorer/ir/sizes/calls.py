@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 
 import numpy as np
 
@@ -112,6 +113,19 @@ class Call:
     """By output."""
 
 
+def _zeros(name: str, shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
+    """InputError where there is no memory for an input of its largest sizes."""
+    try:
+        return np.zeros(shape, dtype)
+    except (MemoryError, ValueError):  # the second one for more bytes than addresses
+        size = prod(shape) * dtype.itemsize
+        raise InputError(
+            f"input {name!r} takes {size:,} bytes at its largest sizes, {list(shape)}, "
+            "and there is no memory for it",
+            hint="compile for smaller ranges of its sizes",
+        ) from None
+
+
 class Calls:
     """The calls of one program: what is the same for equal sizes is checked and made once."""
 
@@ -135,7 +149,7 @@ class Calls:
         for name, shape in shapes.items():
             array = inputs[name]
             if tuple(shape) != array.shape:
-                whole = np.zeros(shape, array.dtype)
+                whole = _zeros(name, shape, array.dtype)
                 whole[tuple(slice(size) for size in array.shape)] = array
                 found[name] = whole
         found.update(call.added)

@@ -19,6 +19,7 @@ from pathlib import Path
 from explorer.app.branches import MAX_COMPARED, Branch, ResultStore, compared, difference
 from explorer.app.later_chunks import LaterChunks
 from explorer.app.protocol import (
+    LEVERS,
     CompileRequest,
     Died,
     DrawnTrace,
@@ -242,7 +243,12 @@ class Page:
         process = self._process
         if process is None or not process.is_alive:
             return False
-        process.need(int(branch.key), chunk)
+        key, request = int(branch.key), branch.request
+        is_unknown = chunk.startswith(LEVERS) and not process.has(key) and not request.is_trace
+        if is_unknown:
+            # What is shown was known already, and levers are found in a compilation.
+            process.compile(key, request)
+        process.need(key, chunk, is_to_come=is_unknown)
         return True
 
     def _running(self, request: CompileRequest) -> CompilerProcess:

@@ -53,6 +53,7 @@ class FakeWorker:
         self.prepared: list[CompileRequest] = []
         self.cancelled: list[int] = []
         self.forgotten: list[int] = []
+        self.needed: list[tuple[int, str, bool]] = []
 
     def adopt(self, report: Callable[[int, Any], None]) -> None:
         self.report = report
@@ -61,6 +62,12 @@ class FakeWorker:
         self.asked[key] = request
 
     bisect = compile
+
+    def has(self, key: int) -> bool:
+        return key in self.asked
+
+    def need(self, key: int, chunk: str, is_to_come: bool = False) -> None:
+        self.needed.append((key, chunk, is_to_come))
 
     def read(self, request: CompileRequest) -> DrawnTrace | None:
         return None
@@ -209,6 +216,21 @@ def test_closing_a_model_drops_its_branches_and_shows_another(page: Visit):
     assert page.state.branch is None
     page.say("open", model="1")  # what is known of it is still there
     assert page.labels() == ["first"]
+
+
+def test_levers_of_what_was_known_already_are_found_in_a_compilation(page: Visit):
+    page.say("close", model="0")
+    page.say("open", model="0")
+    key = int(page.state.current)
+    assert key not in page.worker.asked
+    for chunk in ("text/0", "levers/peak_bytes", "levers/seconds"):
+        page.page.later._ask(page.state.branch, chunk)
+    assert page.worker.needed == [
+        (key, "text/0", False),
+        (key, "levers/peak_bytes", True),
+        (key, "levers/seconds", False),
+    ]
+    assert page.worker.asked[key] == page.state.branch.request
 
 
 def test_at_most_so_many_models_are_open(page: Visit):

@@ -105,6 +105,8 @@ class CompilerProcess:
         self._is_ended = threading.Event()
         self._requests: dict[int, CompileRequest] = {}
         """What is not finished yet."""
+        self._entered: set[int] = set()
+        """Keys of what was compiled here, and not given up."""
         self._drawn: dict[int, DrawnTrace] = {}
         self._read: dict[CompileRequest, DrawnTrace] = {}
         """Large models as they were read, until they are compiled."""
@@ -134,8 +136,13 @@ class CompilerProcess:
 
     def compile(self, key: int, request: CompileRequest) -> None:
         self._requests[key] = request
+        self._entered.add(key)
         self._prepared.add(request)
         self._send("compile", key, request)
+
+    def has(self, key: int) -> bool:
+        """Whether this worker was asked to compile what has the key."""
+        return key in self._entered
 
     def read(self, request: CompileRequest) -> DrawnTrace | None:
         """A large model as it was read, where its passes still run."""
@@ -160,13 +167,16 @@ class CompilerProcess:
             self._preparing = request
             self._send("prepare", NOBODY, request)
 
-    def need(self, key: int, chunk: str) -> None:
-        """Has a chunk made before others; `MadeChunk` is reported. From any thread."""
+    def need(self, key: int, chunk: str, is_to_come: bool = False) -> None:
+        """Has a chunk made before others; `MadeChunk` is reported. From any thread.
+
+        is_to_come: the key is compiled anew, though it may have been given up before.
+        """
         request = self._requests.get(key)
         if request in self._read and key not in self._drawn:
             self._ask_at_once(READ, key, chunk, asdict(request))
         else:
-            self._ask_at_once("need", key, chunk)
+            self._ask_at_once("need", key, chunk, is_to_come)
 
     def examine(self, key: int, path: str) -> None:
         """Has a model looked at before it is compiled; `Examined` is reported."""
@@ -179,6 +189,7 @@ class CompilerProcess:
     def cancel(self, key: int, request: CompileRequest) -> None:
         """Gives a compilation up; `Stopped` is reported when the worker has heard it."""
         self._requests.pop(key, None)
+        self._entered.discard(key)
         self._drawn.pop(key, None)
         self._read.pop(request, None)
         self._prepared.discard(request)
@@ -205,6 +216,7 @@ class CompilerProcess:
 
     def forget(self, key: int, request: CompileRequest) -> None:
         self._drawn.pop(key, None)
+        self._entered.discard(key)
         self._requests.pop(key, None)
         self._prepared.discard(request)
         self._send("forget", key, request)

@@ -56,6 +56,8 @@ MEASURED = "profile"
 MAX_MEASUREMENTS = 3
 NOT_AT_FIRST = ("links", "insights")
 """Chunks for which whole programs are gone through, and which the first picture does without."""
+RESTS_ON = {"sqnr_db": "accuracy", "seconds": MEASURED}
+"""Stages that the levers of a quantity rest on; those of others need the compilation alone."""
 
 
 @dataclass
@@ -131,10 +133,12 @@ class Worker:
         assert self._needs is not None
         with suppress(EOFError, OSError):  # the app has closed it, and ends this process
             while True:
-                kind, key, what, *request = json.loads(self._needs.recv_bytes())
+                kind, key, what, *more = json.loads(self._needs.recv_bytes())
                 if kind == "examine":
                     self._examine(key, what)
-                elif kind != READ or not self._answer_read(key, what, request[0]):
+                elif kind != READ:
+                    self.need(key, what, *more)
+                elif not self._answer_read(key, what, more[0]):
                     self.need(key, what)
 
     def _answer_read(self, key: int, chunk: str, request: Mapping[str, Any]) -> bool:
@@ -156,9 +160,14 @@ class Worker:
             form = {"error": message or type(error).__name__}
         self._send("examined", key, form)
 
-    def need(self, key: int, chunk: str) -> None:
-        """Makes a chunk of a compilation now, or as soon as there is a trace of it."""
+    def need(self, key: int, chunk: str, is_to_come: bool = False) -> None:
+        """Makes a chunk of a compilation now, or as soon as there is a trace of it.
+
+        is_to_come: the key is compiled once more, which this worker may not have heard yet.
+        """
         with self._entering:
+            if is_to_come:
+                self._dropped.discard(key)
             task = self._tasks.get(key)
             if task is None and key not in self._dropped:
                 self._early.setdefault(key, []).append(chunk)
@@ -170,10 +179,7 @@ class Worker:
             if task.payload is None:
                 task.wanted.append(chunk)
                 return
-        if chunk.startswith(LEVERS):
-            self._find_levers(task, chunk)
-        else:
-            self._answer(task, chunk)
+        self._answer(task, chunk)
 
     def _find_levers(self, task: Task, chunk: str) -> None:
         """Is computed every time: it rests on what was measured."""
@@ -186,6 +192,9 @@ class Worker:
 
     def _answer(self, task: Task, chunk: str) -> None:
         """As `_make`; who asked is told what went wrong."""
+        if chunk.startswith(LEVERS):
+            self._find_levers(task, chunk)
+            return
         try:
             self._make(task, chunk)
         except (BrokenPipeError, ConnectionResetError):
@@ -307,6 +316,8 @@ class Worker:
             self._send("stage", task.key, stage)
             if stage == URGENT[0]:
                 self._look(task)
+            else:
+                self._look_again(task)
         except Cancelled:
             task.waiting.clear()
             return
@@ -328,6 +339,8 @@ class Worker:
             if stage == URGENT[0]:
                 self._read.pop(task.request, None)
                 task.waiting.clear()
+            else:
+                self._look_again(task)
         if not task.waiting and stage not in (BISECT, SAVE, *ORDERED):
             self._send("finished", task.key)
 
@@ -369,8 +382,17 @@ class Worker:
     def _look(self, task: Task) -> None:
         """Makes what the page shows first, and what it asked for before there was a trace."""
         assert task.payload is not None
-        for key in (*task.payload.first, *task.wanted):
+        for key in task.payload.first:
             self._answer(task, key)
+        self._look_again(task)
+
+    def _look_again(self, task: Task) -> None:
+        """Makes what was asked for before there was a trace, as soon as all that it rests on is
+        measured."""
+        for key in list(task.wanted):
+            if RESTS_ON.get(key.removeprefix(LEVERS).split("/")[0]) not in task.waiting:
+                task.wanted.remove(key)
+                self._answer(task, key)
 
     def _rest(self, task: Task) -> None:
         """Makes what nobody asked for yet, so that all is there for whoever asks."""

@@ -84,6 +84,15 @@ def test_data_are_taken_back():
     assert step(back, {"kind": "drop data"}) == (back, [])
 
 
+@pytest.mark.parametrize(("stage", "stays"), [("accuracy", False), ("passes", True)])
+def test_what_failed_on_other_data_is_said_no_longer(stage: str, stays: bool):
+    refused = Failure("20 labels for 32 examples", "a.onnx", "one for each", stage)
+    now = after(OPENED, UploadArrived(sent("few.npz", 1)), Reported(1, refused))
+    assert now.status == "failed"
+    now = after(now, UploadArrived(sent("eval.npz", 2)))
+    assert (now.error == refused, now.status) == (stays, "failed" if stays else "idle")
+
+
 def test_labels_wait_for_what_they_are_of():
     now, effects = step(OPENED, UploadArrived(sent("labels.txt", 1)))
     assert now.branches[0].request.data == ()

@@ -75,6 +75,7 @@ def with_data(state: PageState, path: str, files: Files) -> Step:
     if files == before:
         return state, []
     data = {known: own for known, own in state.data.items() if known != path}
+    state = _without_error_of_data(state, path)
     state = replace(state, data={**data, path: files} if files else data)
     used = {path for branch in state.of_path(path) for path in branch.request.quantize[1:]}
     gone = [file for file in before if file not in files and file[1] not in used]
@@ -88,6 +89,15 @@ def with_data(state: PageState, path: str, files: Files) -> Step:
         for point in state.points
     )
     return replace(state, wanted=wanted, points=points), effects
+
+
+def _without_error_of_data(state: PageState, path: str) -> PageState:
+    """What failed on the data that were there before is not said of other ones."""
+    error, branch = state.error, state.branch
+    is_shown = state.status == "failed" and error is not None and error.stage in JUDGED
+    if not is_shown or branch is None or branch.request.path != path:
+        return state
+    return replace(state, status="idle", error=None)
 
 
 def _with_request(state: PageState, branch: Branch, path: str) -> Branch:

@@ -67,11 +67,21 @@ def samples_of(inputs: Arrays, count: int, begin: int, batch: int) -> dict[str, 
 
 
 def count_right(scores: np.ndarray, labels: np.ndarray) -> int:
-    """Examples of which the largest element of the scores is the label."""
+    """Examples of which the largest element of the scores is the label.
+
+    Raises:
+        InputError: where there is no row of scores for each label, or no class of that number.
+    """
     if scores.ndim < 2 or scores.size % len(labels):
         raise InputError(
             f"the output of shape {scores.shape} is no row of scores for each sample",
             hint="labels are for classifiers, whose output is one score for each class",
         )
-    answers = scores.reshape(len(labels), -1).argmax(axis=1)
-    return int((answers == labels).sum())
+    rows = scores.reshape(len(labels), -1)
+    foreign = labels[(labels < 0) | (labels >= rows.shape[1])]
+    if foreign.size:
+        raise InputError(
+            f"label {foreign[0]} is no class of the output, which has {rows.shape[1]} scores",
+            hint="classes count from 0, in the order of the scores",
+        )
+    return int((rows.argmax(axis=1) == labels).sum())

@@ -122,6 +122,13 @@ def test_right_answers_and_errors_are_of_all_examples(scores: Compilation):
     assert c.attach(None).data is None
 
 
+@pytest.mark.parametrize("label", [-1, 3])
+def test_a_label_of_no_class_is_refused(scores: Compilation, label: int):
+    c = scores.fork().attach(ROWS, [0, 1, 2, label])
+    with pytest.raises(InputError, match=f"label {label} is no class .* which has 3 scores"):
+        c.accuracy()
+
+
 def test_errors_are_summed_over_all_runs(scores: Compilation, tmp_path: Path):
     """The program has another weight than its source: 10 log10(sum b^2 / sum (a - b)^2)."""
     other = explorer.compile(scores_model(tmp_path / "other.onnx", weight=1.5))

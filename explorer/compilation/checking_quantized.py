@@ -30,8 +30,8 @@ without floats behind `compute-without-floats`: from there on no rounding is any
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -42,12 +42,13 @@ from explorer.accuracy.metrics import is_right, tensor_error
 from explorer.accuracy.stages import quantization_errors
 from explorer.accuracy.steps import MAX_TIES
 from explorer.accuracy.ties import OUTPUT, Values
+from explorer.compilation.data.judging import output_kinds
 from explorer.ir.evaluation import outputs_by_name
 from explorer.ir.program import Snapshot
 from explorer.ir.rewriting.passes import PassResult
 from explorer.ir.top.quantization.quantized import DequantizeOp, RequantizeOp
 from explorer.ir.top.support.quantized_scalars import real_array
-from explorer.ir.types import is_float_dtype
+from explorer.ir.types import QuantizedType, is_float_dtype
 from explorer.passes import QUANTIZATION
 from explorer.passes.quantize.rules.pairs import ChooseScheme
 from explorer.quantization.corrections.correct_bias import CorrectBias
@@ -125,6 +126,8 @@ class QuantizedReference:
     """Tensors of the source of which rounding may go either way; all of them where it is None."""
     has_integers: bool
     """Whether anything is computed in integers: not where weights alone are quantized."""
+    outputs: Mapping[str, QuantizedType] = field(default_factory=dict)
+    """Scales of outputs that the source stores as integers."""
 
     @staticmethod
     def of(
@@ -155,6 +158,7 @@ class QuantizedReference:
             changed_scheme=_changed_scheme_at(compilation, first),
             source_ties=source_ties,
             has_integers=not is_of_weights,
+            outputs=output_kinds(compilation),
         )
 
     def expected_at(self, index: int) -> Values:
@@ -410,15 +414,18 @@ def against_float(subject: Subject, reference: QuantizedReference) -> PassAccura
 def float_outputs(
     subject: Subject, reference: QuantizedReference, outputs: Sequence[TensorError]
 ) -> tuple[TensorError, ...]:
-    """The outputs of the last subject against the float source's."""
+    """The outputs of the last subject against the source's, in the numbers that they stand for."""
     inputs = reference.inputs
     values = with_outputs(subject.snapshot, inputs, subject.run(inputs, {}))
     found = []
     for output in outputs:
         key = f"{OUTPUT}{output.tensor}"
         if key in values and output.tensor in reference.floats:
-            wanted = reference.floats[output.tensor]
-            found.append(tensor_error(output.tensor, output.operation, values[key], wanted))
+            own, wanted = values[key], reference.floats[output.tensor]
+            kind = reference.outputs.get(output.tensor)
+            if kind is not None and {own.dtype.kind, wanted.dtype.kind} <= set("iu"):
+                own, wanted = real_array(own, kind), real_array(wanted, kind)
+            found.append(tensor_error(output.tensor, output.operation, own, wanted))
     return tuple(found)
 
 

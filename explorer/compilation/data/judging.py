@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from xdsl.ir import SSAValue
 
 from explorer.accuracy.metrics import SMALLEST_SCALE
 from explorer.accuracy.oracle import reference
@@ -21,6 +22,7 @@ from explorer.compilation.compiled import Compiled
 from explorer.compilation.data.attached import FittedData
 from explorer.errors import ModelError
 from explorer.ir.evaluation import entry_function, entry_return, output_names, outputs_by_name
+from explorer.ir.top.casting import BitcastOp
 from explorer.ir.types import QuantizedType, element_type_of, is_float_dtype
 from explorer.results.accuracy import AccuracyReport, TaskAccuracy
 from explorer.results.data import OutputError
@@ -45,7 +47,7 @@ def judge_outputs(
 ) -> Judgement:
     """Runs the program and its source on all data. InputError where labels fit no output."""
     names = [value.name for value in compiled.model.outputs]
-    kinds = _kinds(compiled)
+    kinds = output_kinds(compiled)
     sums = {name: _Sums() for name in names}
     right = source_right = total = 0
     source, runs = _source(compiled, data, names)
@@ -104,12 +106,18 @@ def _source(compiled: Compiled, data: FittedData, names: list[str]) -> tuple[Run
     return lambda inputs: reference(compiled.model, inputs, names), data.count
 
 
-def _kinds(compiled: Compiled) -> dict[str, QuantizedType]:
+def output_kinds(compiled: Compiled) -> dict[str, QuantizedType]:
     """Scales of outputs that the source stores as integers."""
     entry = entry_function(compiled.passes[0].after.program)
     pairs = zip(output_names(entry), entry_return(entry).operands, strict=True)
-    kinds = {name: element_type_of(value) for name, value in pairs}
+    kinds = {name: element_type_of(_stored(value)) for name, value in pairs}
     return {name: kind for name, kind in kinds.items() if isinstance(kind, QuantizedType)}
+
+
+def _stored(value: SSAValue) -> SSAValue:
+    """What a returned value is the bare integers of."""
+    owner = value.owner
+    return owner.input if isinstance(owner, BitcastOp) else value
 
 
 def _add(sums: _Sums, own: np.ndarray, wanted: np.ndarray, kind: QuantizedType | None) -> None:

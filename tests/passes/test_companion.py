@@ -9,6 +9,7 @@ import pytest
 
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.structure import device_of, functions, host_reason_of
+from explorer.ir.top.data import TransferOp
 from explorer.passes.lower.partition import Other
 from explorer.passes.lower.place_on_device import PlaceOnDevice
 
@@ -81,6 +82,22 @@ def test_numbers_stay_as_they_were():
     before, after = result.before.run({"x": x}), result.after.run({"x": x})
     for name in ("b", "y", "z"):
         np.testing.assert_array_equal(before[name], after[name])
+
+
+def test_what_a_device_refuses_once_a_transfer_lies_in_between_is_asked_again():
+    """A negation that reads what was sent; of the device's own result it would be run."""
+
+    def no_sent_negations(op: TopOperation, weights: object) -> str:
+        is_sent = any(isinstance(operand.owner, TransferOp) for operand in op.operands)
+        refused = is_sent and op.label().startswith("neg")
+        return "it negates no sent numbers" if refused else no_exponentials(op, weights)
+
+    result = placed(MIXED, no_sent_negations, others=(Other("cpu"),))
+    found = {name: device for device, names in pieces(result) for name in names}
+    assert (found["a"], found["b"], found["z"]) == ("array", "cpu", "cpu")
+    assert host_reason_of(result.after.operations["z"]) == "it negates no sent numbers"
+    alone = placed(MIXED.replace('"exp"', '"sin"'), no_sent_negations, others=(Other("cpu"),))
+    assert "cpu" not in [device for device, _ in pieces(alone)]
 
 
 def test_a_view_beside_what_it_computes_stays_with_that():

@@ -17,7 +17,7 @@ pytestmark = [
 
 
 def test_a_loop_tells_its_cycles_and_another_build_stands_beside(visit: Callable[..., Any]):
-    """Of the convolution with most work, its assembly beside its source."""
+    """Of the convolution with most work, its assembly next to its source."""
     seen = visit()
     page = seen.page
     page.keyboard.press("S")
@@ -35,7 +35,7 @@ def test_a_loop_tells_its_cycles_and_another_build_stands_beside(visit: Callable
             expect(words).to_contain_text("Limited by")
             cost = page.locator(".cost.hot").first
             expect(cost).to_have_text(re.compile(r"^\d+\.\d\d$"))
-    with seen.step("another build stands beside"):
+    with seen.step("another build is shown next to it"):
         page.keyboard.press("7")
         page.get_by_label("instruction set", exact=True).select_option("SSE2")
         other = page.locator(".code-host", has=page.locator(".build-command"))
@@ -45,7 +45,7 @@ def test_a_loop_tells_its_cycles_and_another_build_stands_beside(visit: Callable
         page.locator(".tab-body:visible .line", has_text="+= x_value").first.hover()
         expect(line.first).to_be_attached()
         expect(page).to_have_url(re.compile(r"build=gcc\.SSE2\.-O2"))
-    with seen.step("a missing compiler says so"):
+    with seen.step("a missing compiler is reported"):
         page.get_by_label("instruction set", exact=True).select_option("NEON")
         if shutil.which("aarch64-linux-gnu-gcc") is None:
             expect(page.get_by_role("alert")).to_contain_text("there is no aarch64-linux-gnu-gcc")

@@ -43,7 +43,7 @@ def test_an_uploaded_model_is_seen_by_nobody_else(opened_app: Callable[..., Any]
     notice = later.page.get_by_role("alert").inner_text()
     assert "'private net.onnx', which is not offered here" in notice
     assert "files of one page are not reachable from another" in notice
-    with mine.step("a refusal is told to the person who provoked it"):
+    with mine.step("the person who provoked a refusal sees it"):
         file = tmp_path / "notes.md"
         file.write_text("no model")
         mine.page.get_by_label("model file").set_input_files(str(file))

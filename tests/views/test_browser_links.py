@@ -55,7 +55,7 @@ def test_nodes_of_the_model_rules_and_blocks_are_linked(opened: Any, trace: Trac
         watched.expect_names(".rewrite-card .chip", ["add_1", "fused_1"])
         page.locator(".rewrite-card .chip", has_text="add_1").hover()
         page.wait_for_selector('.node.hovered[data-id="add_1"]')
-    with watched.step("without its text a rule says where it stands"):
+    with watched.step("without its text a rule names its file"):
         page.locator(".rewrite-card .rule-link").click()
         expect(dialog).to_contain_text("does not hold the text of the rule")
         page.keyboard.press("Escape")

@@ -200,7 +200,7 @@ def test_assembly_bandwidths_and_a_roofline_without_peaks_say_what_they_know(
         page.locator('.node[data-id="conv_3"]').click()
         said = page.locator(".tab-body:not(.beside) .empty")
         expect(said).to_contain_text("the driver keeps its instructions to itself")
-    with watched.step("without measured peaks the roofline says so"):
+    with watched.step("the roofline reports missing peaks"):
         page.locator('.dock .tab[data-tab="roofline"]').click()
         expect(page.locator(".dock .chart circle")).to_have_count(7)
         expect(page.locator(".dock .chart text", has_text="/s")).to_have_text(["GFLOP/s ↑"])

@@ -101,7 +101,7 @@ def test_differences_of_a_large_program_are_counted_and_told_once(opened: Any, l
         page.locator('.node[data-id="#1"]').hover()
         tip = page.locator(".graph .tip").inner_text()
         assert "48 operations: gone after the pass" in tip
-    with watched.step("the same change in many blocks is told once"):
+    with watched.step("the same change in many blocks is shown once"):
         page.locator('.pass-row[data-pass="3"]').click()
         told = page.locator(".same-changes")
         expect(told.locator("summary")).to_have_text("1,428 rewrites, 2 kinds")

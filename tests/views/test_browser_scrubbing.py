@@ -42,7 +42,7 @@ def test_passes_are_left_out_and_what_stays_is_drawn_as_it_was(opened: Any, trac
         # What added the two is gone, and so is the way to it.
         assert "removed" in edges["conv_2 > add_1"]
         assert "added" in edges["fused_1 > conv_3"]
-    with watched.step("what stands in this pass is found first"):
+    with watched.step("what this pass has is found first"):
         page.get_by_role("slider", name="pass", exact=True).fill("11")
         watched.expect_pass("plan-memory")
         page.keyboard.press("Escape")

@@ -101,7 +101,7 @@ def test_code_is_read_level_by_level(coding: Any):
         expect(page.locator(".instruction-kept")).to_contain_text("fused multiply-add")
         page.get_by_role("button", name="close the explanation").click()
         expect(page.locator(".instruction-kept")).to_be_hidden()
-    with watched.step("levels scroll in step until they are told not to"):
+    with watched.step("levels scroll together until that is turned off"):
         source = page.locator(".columns .tab-body .code").nth(0)
         middle = "() => document.querySelectorAll('.columns .code')[1].scrollTop"
         watched.wait_until(f"() => ({middle})() > 0")  # it opens at the hottest loop
@@ -159,7 +159,7 @@ def test_panes_fill_the_screen_and_move(opened: Any, trace: Trace):
         expect(page.locator('.dock [data-tab="timeline"]')).to_have_attribute(
             "aria-selected", "true"
         )
-    with watched.step("an arrangement stands in the link"):
+    with watched.step("the link has the arrangement"):
         page = opened(trace, link="pass=8&selection=conv_3&panes=memory&dock=memory").page
         expect(page.locator(".dock")).to_have_attribute("data-place", "centre")
         expect(page.locator(".passes-pane")).to_be_hidden()

@@ -22,6 +22,7 @@ def test_all_of_a_sample_model_is_read_at_once(name: str, opened: Any) -> None:
     assert seen.problems() == [], seen
     assert seen.nodes >= 6
     assert overlapping_labels(watched.page) == []
+    watched.page.get_by_role("button", name="fit", exact=True).click()
     label = watched.page.locator(".node .label").first
     label.evaluate("label => label.after(label.cloneNode(true))")
     text = label.text_content()

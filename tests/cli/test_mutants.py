@@ -25,7 +25,7 @@ from verification.children import answer_all
 from verification.conformance.caffe.models import one_layer
 from verification.conformance.tflite.models import TensorOf, one_operator
 from verification.mutation.damage import DAMAGES, damage
-from verification.mutation.mutants import DEFECTS, MOST_SECONDS, seconds_for, try_mutant
+from verification.mutation.mutants import DEFECTS, MAX_SECONDS, seconds_for, try_mutant
 
 MUTANTS = 25
 """Of each kind; more are tried by `explorer fuzz --mutate`."""
@@ -85,7 +85,7 @@ def test_a_seed_is_one_damage(files, suffix):
 def test_damaged_files_of_every_kind_are_refused_or_read(files):
     whole = [{"file": str(path), "seed": -1} for path in files.values()]
     requests = [
-        {"file": str(path), "seed": seed, "seconds": MOST_SECONDS, "folder": ""}
+        {"file": str(path), "seed": seed, "seconds": MAX_SECONDS, "folder": ""}
         for path in files.values()
         for seed in range(MUTANTS)
     ]
@@ -119,7 +119,7 @@ def test_what_was_not_foreseen_is_counted_though_it_was_caught(tmp_path):
 
 def test_a_slow_file_may_take_as_much_longer_when_it_is_damaged(tmp_path):
     watch = SimpleNamespace(is_on=False, seen=[])
-    assert (seconds_for(0.1), seconds_for(15.5)) == (MOST_SECONDS, 77.5)
+    assert (seconds_for(0.1), seconds_for(15.5)) == (MAX_SECONDS, 77.5)
 
     def read(path: Path) -> None:
         raise ModelError("not a model")

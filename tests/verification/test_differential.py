@@ -16,7 +16,7 @@ from verification.conformance.oracle import OracleRepresentation
 from verification.random_models import differential
 from verification.random_models.differential import DEFECTS, compare_seed, difference
 from verification.random_models.draft import (
-    MOST_ELEMENTS,
+    MAX_ELEMENTS,
     STORED,
     TYPES,
     Draft,
@@ -54,7 +54,7 @@ def test_models_are_valid_and_their_inputs_fit():
             dims = declared[name].shape.dim
             sizes = [generated.sizes[d.dim_param] if d.dim_param else d.dim_value for d in dims]
             assert tuple(sizes) == array.shape
-            assert array.size <= MOST_ELEMENTS
+            assert array.size <= MAX_ELEMENTS
         assert generated.operators
 
 

@@ -141,7 +141,7 @@ def test_frames_travel_in_pages_that_fit_a_message(compiled: Trace):
 
 
 def test_a_saved_page_holds_the_first_frames_of_every_pass(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(payload, "MOST_FRAMES_SAVED", 3 * payload.FRAMES_PER_PAGE)
+    monkeypatch.setattr(payload, "MAX_FRAMES_SAVED", 3 * payload.FRAMES_PER_PAGE)
     keys = ["index", "film/1/0", "film/1/1", "film/1/all", "film/2/0", "film/2/1", "film/2/2"]
     assert payload.saved_keys(keys) == ["index", "film/1/0", "film/1/1", "film/1/all", "film/2/0"]
 

@@ -114,7 +114,7 @@ def test_numbers_keep_the_digits_of_their_type(value: float, kind: str, expected
 def test_of_too_many_details_the_worst_are_kept(
     report: AccuracyReport, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(payload_details, "MOST_DETAILS", 1)
+    monkeypatch.setattr(payload_details, "MAX_DETAILS", 1)
     names = tuple(t.tensor for t in report.passes[0].tensors)
     pages = DetailPages(replace(report, details_left_out=5), names)
     assert pages.left_out == 6

@@ -14,7 +14,7 @@ import explorer
 from explorer.results import Graph
 from explorer.views.drawing.blocks import ROOT, BlockTree, build_blocks, level_graphs
 from explorer.views.drawing.regions import find_regions
-from explorer.views.drawing.rows import MOST_UNITS
+from explorer.views.drawing.rows import MAX_UNITS
 
 SAMPLES = sorted(Path("sample_models").glob("*.onnx"))
 LIGHT = sorted((Path(onnx.backend.test.__file__).parent / "data" / "light").glob("*.onnx"))
@@ -172,7 +172,7 @@ def test_5000_operations_without_names_are_blocks_that_can_be_looked_at(net: Any
     graph = net.graph()
     tree = build_blocks([graph])
     sizes = {block: len(level.nodes) for block, level in level_graphs(graph, tree).items()}
-    assert max(sizes.values()) <= MOST_UNITS + 2
+    assert max(sizes.values()) <= MAX_UNITS + 2
     names = titles(tree)
     assert "residual block 900" in names
     assert {"section 1: 48 × residual block", "900 × residual block"} < set(names)

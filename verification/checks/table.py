@@ -19,7 +19,7 @@ from explorer.compilation.checking import GOLDEN, IMPORTED
 from verification.checks.examine import PASSED, STATUSES
 from verification.checks.jobs import LABELS, PASSES, Result
 
-MOST_COARSE = 3
+MAX_COARSE = 3
 """Tensors of a model that are shown where the oracle is off; the others are counted."""
 PACKAGES = ("onnx", "onnxruntime", "numpy", "xdsl")
 
@@ -179,10 +179,10 @@ class Table:
             for target in self.targets:
                 coarse.update((self.finding(model, target) or {}).get("coarse", {}))
             ordered = sorted(coarse.items(), key=lambda item: -_number(item[1][0]))
-            for tensor, distances in ordered[:MOST_COARSE]:
+            for tensor, distances in ordered[:MAX_COARSE]:
                 rows.append([model, f"`{_escaped(tensor)}`", *(_error(d) for d in distances)])
-            if len(ordered) > MOST_COARSE:
-                rows.append(["", f"{len(ordered) - MOST_COARSE} more", "", "", ""])
+            if len(ordered) > MAX_COARSE:
+                rows.append(["", f"{len(ordered) - MAX_COARSE} more", "", "", ""])
         if len(rows) == 1:
             return []
         return ["## Where the oracle is off", "", *_COARSE, "", *_markdown_table(rows), ""]

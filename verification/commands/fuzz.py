@@ -40,7 +40,7 @@ UNDAMAGED_SECONDS = 600
 WAITING = 6
 """Until a child that does not answer is ended, times what it may take of processor time: other
 programs may keep the machine busy."""
-MOST_NOTES = 50
+MAX_NOTES = 50
 EVERY_SECONDS = 60.0
 """Between two lines of progress where there is no terminal."""
 FOR_A_MODEL = (".npz", ".toml", ".json")
@@ -170,7 +170,7 @@ def _reduce(seeds: Sequence[int], devices: Sequence[str], folder: Path) -> None:
     def child() -> Child:
         return Child(("-m", "verification.random_models.process"))
 
-    for seed in seeds[:MOST_NOTES]:
+    for seed in seeds[:MAX_NOTES]:
         request = {"seed": seed, "devices": list(devices)}
         print_lines([f"seed {seed}: {reduce_defect(folder, str(seed), request, child)}"])
 
@@ -265,10 +265,10 @@ def _told(
         for (request, answer), name in zip(tried, names, strict=True)
         if answer["status"] in defects
     ]
-    for seed, answer, name in found[:MOST_NOTES]:
+    for seed, answer, name in found[:MAX_NOTES]:
         print_note(f"seed {seed} ({name}) {answer['status']}: {answer['reason']}")
-    if len(found) > MOST_NOTES:
-        print_note(f"and {len(found) - MOST_NOTES} more")
+    if len(found) > MAX_NOTES:
+        print_note(f"and {len(found) - MAX_NOTES} more")
     if len(tried) < asked:
         print_note(f"interrupted: {len(tried):,} of {asked:,} were tried")
     if found:

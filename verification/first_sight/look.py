@@ -11,7 +11,7 @@ from typing import Any
 
 from playwright.sync_api import Page
 
-LEAST_LABELS = 8
+MIN_LABELS = 8
 """Of operations or named blocks; all of them where there are fewer."""
 LEGIBLE_PIXELS = 9.0
 """Size of a font on the screen that can be read."""
@@ -110,7 +110,7 @@ class FirstSight:
     def problems(self) -> list[str]:
         """What a person cannot read, one line each; none where all is well."""
         found = []
-        least = min(LEAST_LABELS, self.nodes)
+        least = min(MIN_LABELS, self.nodes)
         if len(self.labels) < least:
             found.append(f"{len(self.labels)} labels of {self.nodes} operations; at least {least}")
         if self.legible < LEGIBLE_SHARE * len(self.labels):

@@ -31,7 +31,7 @@ from verification.mutation.wire import damage_wire
 Damage = Callable[[bytes, np.random.Generator], bytes]
 
 OF_TEXT = (".prototxt", ".mlir", ".toml", ".json")
-LEAST_FLATBUFFER = 16
+MIN_FLATBUFFER = 16
 NEAR_BYTES = 1 << 14
 """Of either end, where most of a flatbuffer's structure is."""
 DEEP = 3000
@@ -182,7 +182,7 @@ def damage_words(content: bytes, random: np.random.Generator) -> bytes:
     Nearly all of its structure is words of 32 bits at multiples of four (offsets, lengths, shapes)
     and of 16 (where fields lie), most of it far from the weights: at both ends.
     """
-    if len(content) < LEAST_FLATBUFFER:
+    if len(content) < MIN_FLATBUFFER:
         return damage_bytes(content, random)
     data = bytearray(content)
     size = 4 if random.random() < 0.7 else 2

@@ -34,7 +34,7 @@ from explorer.importers.model import is_batch, symbolic_dimensions
 from explorer.ir.inspection.printing import dump
 from explorer.runtime.child import Answer
 
-MOST_SECONDS = 10.0
+MAX_SECONDS = 10.0
 """Of processor time, for files that take little when they are whole."""
 TIMES_UNDAMAGED = 5.0
 """A damaged file may take so many times what the undamaged one takes: damage can leave a model
@@ -54,7 +54,7 @@ STATUSES = {
     REFUSED: "a clear error",
     CAUGHT: "a clear error; what it was made of, at the boundary of readers, nobody foresaw",
     FAILED: "an error that was not foreseen",
-    "hung": f"more than {MOST_SECONDS:g} s, or {TIMES_UNDAMAGED:g} times the undamaged file's",
+    "hung": f"more than {MAX_SECONDS:g} s, or {TIMES_UNDAMAGED:g} times the undamaged file's",
     "memory": "more memory than the stated bound",
     "forbidden": "it wrote, started a process or opened a connection",
 }
@@ -195,7 +195,7 @@ class Compiled:
 
 def seconds_for(undamaged: float) -> float:
     """How long a damaged copy may take, by what the undamaged file takes."""
-    return max(MOST_SECONDS, TIMES_UNDAMAGED * undamaged)
+    return max(MAX_SECONDS, TIMES_UNDAMAGED * undamaged)
 
 
 def try_mutant(

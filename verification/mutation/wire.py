@@ -10,7 +10,7 @@ import numpy as np
 from verification.mutation.mutants import ODD_NAMES, ODD_NUMBERS, damage_bytes
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
-MOST_FIELDS = 10_000
+MAX_FIELDS = 10_000
 """Of a message; what has more is an array of numbers."""
 Field = tuple[int, int, int | bytes]
 """Number, kind of the wire, value."""
@@ -48,7 +48,7 @@ def _fields(content: bytes) -> list[Field]:
     """Of a message; none where the bytes are no such."""
     found: list[Field] = []
     at = 0
-    while at < len(content) and len(found) < MOST_FIELDS:
+    while at < len(content) and len(found) < MAX_FIELDS:
         tag, at = _varint(content, at)
         number, kind = tag >> 3, tag & 7
         if at < 0 or number < 1 or number > 1 << 12:

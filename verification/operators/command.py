@@ -17,7 +17,7 @@ from verification.operators.verdicts import DEFECTS, STATUSES, disagreements
 
 FOUND_DEFECTS = 1
 INTERRUPTED = 130
-MOST_NOTES = 50
+MAX_NOTES = 50
 
 
 def fuzz_operators(arguments: argparse.Namespace, devices: Sequence[str]) -> int:
@@ -52,10 +52,10 @@ def fuzz_operators(arguments: argparse.Namespace, devices: Sequence[str]) -> int
         for status, count in counts.most_common()
     )
     defects = [answer for answer in answers if answer["status"] in DEFECTS]
-    for answer in defects[:MOST_NOTES]:
+    for answer in defects[:MAX_NOTES]:
         print_note(f"{_name(answer)} {answer['status']}: {answer['reason']}")
-    if len(defects) > MOST_NOTES:
-        print_note(f"and {len(defects) - MOST_NOTES} more")
+    if len(defects) > MAX_NOTES:
+        print_note(f"and {len(defects) - MAX_NOTES} more")
     if arguments.reduce and arguments.out is not None:
         _reduce(defects, devices, arguments.out)
     if arguments.page is not None:
@@ -75,7 +75,7 @@ def _reduce(defects: Sequence[Answer], devices: Sequence[str], folder: Path) -> 
     from verification.operators.running import PROGRAM
     from verification.random_models.reducing import reduce_defect
 
-    for answer in defects[:MOST_NOTES]:
+    for answer in defects[:MAX_NOTES]:
         request = {"operator": answer["operator"], "type": answer["type"], "seed": answer["seed"]}
         told = reduce_defect(
             folder,

@@ -26,7 +26,7 @@ from verification.operators.pairs import Pair, element_types, schemas, type_vari
 from verification.operators.templates import Template
 
 ATTEMPTS = 12
-MOST_ELEMENTS = 20_000
+MAX_ELEMENTS = 20_000
 RUNTIME_OPSET = 26
 """The newest that onnxruntime knows."""
 IR_VERSION = 10
@@ -65,7 +65,7 @@ DECIDE_SIZES = {
 example's numbers."""
 EQUAL_SHAPES = {"MaxUnpool": (0, 1)}
 """Inputs that must have one shape."""
-MOST_PIXELS = 3_000
+MAX_PIXELS = 3_000
 """That a DeformConv reads of each channel: onnx's reference takes 40 microseconds for each."""
 SIZES = (0, 0, 1, 2, 3, 7, 17)
 
@@ -177,7 +177,7 @@ class _Change:
             array = self.inputs[index]
             if isinstance(array, np.ndarray):
                 shape = [new if size == old else size for size in array.shape]
-                if int(np.prod(shape)) > MOST_ELEMENTS:
+                if int(np.prod(shape)) > MAX_ELEMENTS:
                     raise NotPossible("too large")
                 self.inputs[index] = (
                     np.resize(array, shape) if array.size else np.zeros(shape, array.dtype)
@@ -196,7 +196,7 @@ class _Change:
         if self.node.op_type == "DeformConv":
             (batch, channels), filters = self.inputs[0].shape[:2], self.inputs[1]
             places = self.inputs[2].shape[2:]
-            if batch * channels * filters.size * int(np.prod(places)) > MOST_PIXELS * channels:
+            if batch * channels * filters.size * int(np.prod(places)) > MAX_PIXELS * channels:
                 raise NotPossible("too large for onnx's reference")
         if self.node.op_type == "CenterCropPad":
             axes = [len(a.ints) for a in self.node.attribute if a.name == "axes"]

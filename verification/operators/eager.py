@@ -58,7 +58,7 @@ in their last places, so that the condition of a matrix decides about the digits
 PERTURBED_STEPS = 8
 BESSEL = {f"special.bessel_{kind}{order}": (kind, order) for kind in "jy" for order in (0, 1)}
 """Functions of which PyTorch's code has few digits at large arguments: 40 digits judge them."""
-MOST_SAMPLES = 40
+MAX_SAMPLES = 40
 HOSTILE_SHARE = 0.7
 AS_SAMPLED = ("searchsorted", "bucketize", "lcm")
 """Operators that keep the operands of the sample: those that need them in order, and one that ends
@@ -168,7 +168,7 @@ def _drawn(entry: Any, dtype: str, seed: int) -> tuple[Any, list[Any], str]:
     torch.manual_seed(seed)
     kind_of_type = getattr(torch, dtype)
     samples = entry.sample_inputs("cpu", kind_of_type, requires_grad=False)
-    drawn = list(itertools.islice(samples, MOST_SAMPLES))
+    drawn = list(itertools.islice(samples, MAX_SAMPLES))
     if not drawn:
         raise NotJudged("no sample")
     module, tensors = module_of(entry, drawn[int(random.integers(len(drawn)))])

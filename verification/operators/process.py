@@ -24,13 +24,13 @@ from verification.operators.templates import read
 from verification.operators.trying import judged, try_case, try_drawn
 from verification.operators.verdicts import disagreements
 
-MOST_BYTES = 4 << 30
+MAX_BYTES = 4 << 30
 """Of data that one process may have: a case that asks for more is refused or fails by itself."""
 
 
 def main() -> None:
     warnings.simplefilter("ignore")  # of NumPy, about infinities
-    limit_memory(MOST_BYTES)
+    limit_memory(MAX_BYTES)
     templates = Path(sys.argv[2])
     with os.fdopen(int(sys.argv[1]), "w") as replies:
         for line in sys.stdin:

@@ -17,7 +17,7 @@ import ml_dtypes
 import numpy as np
 from onnx import ModelProto, NodeProto, helper
 
-MOST_POSITION = 2.0**20
+MAX_POSITION = 2.0**20
 """Beyond which positions have few digits between pixels."""
 Attributes = Mapping[str, Any]
 Prove = Callable[[Sequence[Any], Attributes], np.ndarray | None]
@@ -188,7 +188,7 @@ def _grid_sample(inputs: Sequence[Any], attributes: Attributes) -> np.ndarray | 
         x.ndim not in (4, 5)
         or not x.size
         or x.dtype.kind in "OUbc"
-        or not (np.abs(grid.astype(np.float64)) < MOST_POSITION).all()
+        or not (np.abs(grid.astype(np.float64)) < MAX_POSITION).all()
     ):
         return None
     if x.ndim == 5 and "cubic" in mode:

@@ -17,7 +17,7 @@ from typing import Any  # Any: an input is a tensor, a list of tensors, or None
 import numpy as np
 from onnx import ModelProto, TensorProto, numpy_helper
 
-MOST_BYTES = 200_000
+MAX_BYTES = 200_000
 """Of a model and its inputs: a case runs in a fraction of a second."""
 
 
@@ -42,7 +42,7 @@ def collect() -> dict[str, list[Template]]:
         if case.model is None or len(case.model.graph.node) != 1 or not case.data_sets:
             continue
         inputs = [_array(value) for value in case.data_sets[0][0]]
-        if case.model.ByteSize() + sum(map(_bytes, inputs)) <= MOST_BYTES:
+        if case.model.ByteSize() + sum(map(_bytes, inputs)) <= MAX_BYTES:
             operator = case.model.graph.node[0].op_type
             template = Template(case.name, case.model, tuple(inputs))
             found.setdefault(operator, []).append(template)

@@ -22,7 +22,7 @@ from verification.conformance.oracle import accepts
 
 DOMAINS = {"ai.onnx.ml": 5, "com.microsoft": 1}
 IR_VERSION = 10
-MOST_ELEMENTS = 4096
+MAX_ELEMENTS = 4096
 """Of one value: small enough to compare in milliseconds."""
 ZERO_SHARE = 0.03
 """Of the shapes have a dimension of no elements."""
@@ -154,7 +154,7 @@ class Draft:
 
         `array`: what it holds; numbers as of `array()` otherwise.
         """
-        if int(np.prod(shape)) > MOST_ELEMENTS:
+        if int(np.prod(shape)) > MAX_ELEMENTS:
             raise NotPossible
         if dtype in INNER:
             whole = self.array(dtype, shape).astype(np.float32)
@@ -292,7 +292,7 @@ class Draft:
             sizes = [d.dim_value if d.HasField("dim_value") else -1 for d in tensor.shape.dim]
             if not is_last and (not tensor.HasField("shape") or -1 in sizes):
                 raise NotPossible
-            if int(np.prod(sizes)) > MOST_ELEMENTS:
+            if int(np.prod(sizes)) > MAX_ELEMENTS:
                 raise NotPossible
             dtype = helper.tensor_dtype_to_np_dtype(tensor.elem_type).name
             found.append((dtype, tuple(sizes)))

@@ -17,7 +17,7 @@ from explorer.views.drawing.units import Item, Part, Unit, unit_of, units_in
 
 ROW = "row"
 """The motif of a group that is only a row of equal ones."""
-_MOST_OF_IT = 0.8
+_MAX_SHARE = 0.8
 
 
 def group_scopes(program: Scope, graph: Graph) -> frozenset[str]:
@@ -142,7 +142,7 @@ def _opened(items: list[Item]) -> list[Item]:
     while True:
         total = sum(1 for _ in units_in(items))
         large = [item for item in items if isinstance(item, Part) and item.name
-                 and sum(1 for _ in units_in(item.items)) > _MOST_OF_IT * total]  # fmt: skip
+                 and sum(1 for _ in units_in(item.items)) > _MAX_SHARE * total]  # fmt: skip
         if not large:
             return items
         at = items.index(large[0])

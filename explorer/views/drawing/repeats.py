@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import numpy as np
 
-LEAST_PERIOD = 4
+MIN_PERIOD = 4
 """Shorter runs are no layer: `relu relu relu` says nothing."""
-MOST_PERIOD = 256
+MAX_PERIOD = 256
 """Longer runs are no layer that a person would look for, and looking for them takes long."""
 
 
@@ -33,7 +33,7 @@ class Repeat:
         return self.period * self.count
 
 
-def find_repeat(labels: Sequence[str], least_period: int = LEAST_PERIOD) -> Repeat | None:
+def find_repeat(labels: Sequence[str], least_period: int = MIN_PERIOD) -> Repeat | None:
     """The repetition that covers most of the sequence; the shortest period among equal ones.
 
     Labels at a distance of one period are equal all along a repetition, so that for every period
@@ -45,7 +45,7 @@ def find_repeat(labels: Sequence[str], least_period: int = LEAST_PERIOD) -> Repe
 
     _, codes = np.unique(np.asarray(labels, dtype=object).astype(str), return_inverse=True)
     best: Repeat | None = None
-    for period in range(least_period, min(len(codes) // 2, MOST_PERIOD) + 1):
+    for period in range(least_period, min(len(codes) // 2, MAX_PERIOD) + 1):
         start, length = _longest_stretch(codes[period:] == codes[:-period])
         found = Repeat(start, period, length // period + 1)
         if found.count >= 2 and (best is None or found.covered > best.covered):

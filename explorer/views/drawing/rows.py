@@ -16,11 +16,11 @@ from explorer.views.drawing.motifs import HEAVY, WHOLE_LAYERS, content_name
 from explorer.views.drawing.repeats import find_repeat
 from explorer.views.drawing.units import Item, Part, Row, units_in
 
-LEAST_OPERATIONS = 3
+MIN_OPERATIONS = 3
 """Fewer are no block of their own."""
 READABLE = 12
 """So many things in a row need no stages."""
-MOST_UNITS = 96
+MAX_UNITS = 96
 """Most things side by side in a block."""
 PLACES = frozenset({"stem", "stage"})
 """Names of where something stands, which are not counted."""
@@ -127,7 +127,7 @@ def _stages(items: Sequence[Item], row: Row) -> list[Item]:
 def _block_of(name: str, items: Sequence[Item], row: Row) -> list[Item]:
     """One block, where there is enough for one."""
     part = row.part(name, items)
-    return [part] if len(items) > 1 and part.count >= LEAST_OPERATIONS else list(items)
+    return [part] if len(items) > 1 and part.count >= MIN_OPERATIONS else list(items)
 
 
 def _counted(items: Sequence[Item], row: Row, is_stage: bool = False) -> list[Item]:
@@ -144,11 +144,11 @@ def _counted(items: Sequence[Item], row: Row, is_stage: bool = False) -> list[It
 
 
 def _limited(items: list[Item], row: Row) -> list[Item]:
-    """At most MOST_UNITS things side by side, here and in every group."""
+    """At most MAX_UNITS things side by side, here and in every group."""
     for item in items:
         if isinstance(item, Part):
             item.items = _limited(item.items, row)
-    if len(items) <= MOST_UNITS:
+    if len(items) <= MAX_UNITS:
         return items
     labels = [row[item].name or getattr(row[item], "label", "") for item in items]
     repeat = find_repeat(labels) if len(set(labels)) > 1 else None
@@ -159,7 +159,7 @@ def _limited(items: list[Item], row: Row) -> list[Item]:
             _section(items[at : min(at + size, end)], row) for at in range(repeat.start, end, size)
         ]
         return _limited([*items[: repeat.start], *parts, *items[end:]], row)
-    size = max(MOST_UNITS // 2, -(-len(items) // MOST_UNITS))
+    size = max(MAX_UNITS // 2, -(-len(items) // MAX_UNITS))
     return [_section(items[at : at + size], row) for at in range(0, len(items), size)]
 
 

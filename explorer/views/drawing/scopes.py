@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from explorer.results.graph import Graph, GraphNode
-from explorer.views.drawing.rows import LEAST_OPERATIONS
+from explorer.views.drawing.rows import MIN_OPERATIONS
 
 ENDS = ("input", "output")
 REGION = "\0"
@@ -101,7 +101,7 @@ def _simplify(scope: Scope) -> None:
         _simplify(part)
         if part.is_region:
             continue
-        if part.count() < LEAST_OPERATIONS and not _holds_region(part):
+        if part.count() < MIN_OPERATIONS and not _holds_region(part):
             del scope.parts[name]
             scope.operations.extend(part.members())
     all_of_it = sum(node.family not in ENDS for node in scope.members())

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from explorer.views.drawing.motifs import Region, name_of
 from explorer.views.drawing.regions import Regions, find_regions
-from explorer.views.drawing.rows import LEAST_OPERATIONS, PLACES, arranged
+from explorer.views.drawing.rows import MIN_OPERATIONS, PLACES, arranged
 from explorer.views.drawing.units import Item, Part, Row, Unit, units_in
 
 _LARGE_SHARE = 0.5
@@ -182,7 +182,7 @@ class _Finder:
         if self.predecessors[chain[0]] != [entry] and part.resolution:
             part.name = self._place(chain)
         heavy = sum(self.row.is_heavy(item) for item in items)
-        return [part] if heavy > 1 and part.count > LEAST_OPERATIONS else items
+        return [part] if heavy > 1 and part.count > MIN_OPERATIONS else items
 
     def _place(self, chain: Sequence[int]) -> str:
         """What a piece of a network is called by where it stands."""
@@ -198,7 +198,7 @@ class _Finder:
             inner = self._chain(number)
             heavy = sum(self.row.is_heavy(item) for item in inner)
             size = sum(1 for _ in units_in(inner))
-            if heavy < 2 or not LEAST_OPERATIONS < size <= _SMALL_SHARE * len(self.main):
+            if heavy < 2 or not MIN_OPERATIONS < size <= _SMALL_SHARE * len(self.main):
                 items.extend(inner)
                 continue
             divided = arranged(inner, self.row)
@@ -214,7 +214,7 @@ class _Finder:
             return []
         part = self.row.part("", group.items)
         part.name = name_of(group.region(part))
-        if not part.name or part.count < LEAST_OPERATIONS:
+        if not part.name or part.count < MIN_OPERATIONS:
             return group.items
         items: list[Item] = []
         for item in part.items:

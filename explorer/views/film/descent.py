@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from explorer.results import Trace
 
-MOST_STEPS = 200
+MAX_STEPS = 200
 """Most rewrites that are kept of one line; the oldest of longer ones are left out."""
 
 
@@ -47,7 +47,7 @@ def lines_of_makers(trace: Trace) -> dict[str, tuple[Step, ...]]:
                 # What several ancestors share happened once.
                 before = {step for line in (*of_removed, lines.get(made, ())) for step in line}
                 line = (*sorted(before, key=_when), Step(index, number, made))
-                made_now[made] = line[-MOST_STEPS:]
+                made_now[made] = line[-MAX_STEPS:]
             lines |= made_now
     return lines
 

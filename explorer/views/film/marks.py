@@ -15,9 +15,9 @@ from difflib import SequenceMatcher
 Ranges = tuple[tuple[int, int], ...]
 """[begin, end) of characters, in order."""
 
-MOST_CHARACTERS = 4000
+MAX_CHARACTERS = 4000
 """Longer lines (a constant written out) are not taken apart."""
-LEAST_ALIKE = 0.3
+MIN_SIMILARITY = 0.3
 """Lines that have less in common are other lines: marking words says nothing."""
 _WORD = re.compile(r"%?[\w.$-]+|\s+|.", re.DOTALL)
 
@@ -27,11 +27,11 @@ def marks(before: str, after: str) -> tuple[Ranges, Ranges]:
 
     Both are empty where the lines have too little in common, or are very long.
     """
-    if before == after or max(len(before), len(after)) > MOST_CHARACTERS:
+    if before == after or max(len(before), len(after)) > MAX_CHARACTERS:
         return (), ()
     words = [_WORD.findall(line) for line in (before, after)]
     matcher = SequenceMatcher(None, *words, autojunk=False)
-    if matcher.ratio() < LEAST_ALIKE:
+    if matcher.ratio() < MIN_SIMILARITY:
         return (), ()
     gone: list[tuple[int, int]] = []
     new: list[tuple[int, int]] = []

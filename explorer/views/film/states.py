@@ -28,9 +28,9 @@ from explorer.views.film.lines import (
     paired,
 )
 
-MOST_CENTRES = 24
+MAX_CENTRES = 24
 """Most operations of one rewrite that its picture shows; neighbours come on top."""
-MOST_NEIGHBOURS = 24
+MAX_NEIGHBOURS = 24
 _FUNCTION = "func.func("
 _DATA = ("top.weight(", "source.constant(")
 """Operations that are no nodes of a graph."""
@@ -121,7 +121,7 @@ class _State:
 
     def step(self, event: RewriteEvent) -> Frame:
         touched = _touched(event)
-        centres = list(touched)[:MOST_CENTRES]
+        centres = list(touched)[:MAX_CENTRES]
         place = {identity: i for i, identity in enumerate(self._order)}
         before = self._around(centres)
         rows = [*self._rows(event, place), *self._function_rows(event)]
@@ -204,7 +204,7 @@ class _State:
         edges = [(s, t) for t in there for s in self._operands.get(t, ()) if s in self._nodes]
         edges += [(s, t) for s in there for t in self._users.get(s, ()) if t in self._nodes]
         neighbours = dict.fromkeys(end for edge in edges for end in edge if end not in there)
-        shown = {*there, *list(neighbours)[:MOST_NEIGHBOURS]}
+        shown = {*there, *list(neighbours)[:MAX_NEIGHBOURS]}
         return Graph(
             tuple(self._nodes[identity] for identity in dict.fromkeys((*there, *neighbours))
                   if identity in shown),

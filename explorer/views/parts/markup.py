@@ -209,7 +209,7 @@ def bar(share: float, colour: str, width: int = 120) -> str:
 
 MAX_PICTURE_HEIGHT = 500
 """Pixels: a card with a picture then fits on a screen."""
-LEAST_SCALE = 0.6
+MIN_SCALE = 0.6
 """Text of a picture stays readable."""
 
 
@@ -217,7 +217,7 @@ def picture(svg: str, width: float, description: str) -> str:
     """An SVG as an image: at its own size, smaller where it is high or the cell is narrower."""
     height = re.match(r'<svg[^>]* height="([\d.]+)"', svg)
     if height is not None:
-        width *= min(1.0, max(LEAST_SCALE, MAX_PICTURE_HEIGHT / float(height[1])))
+        width *= min(1.0, max(MIN_SCALE, MAX_PICTURE_HEIGHT / float(height[1])))
     data = base64.b64encode(svg.encode("utf-8")).decode("ascii")
     return image(f"data:image/svg+xml;base64,{data}", width, description)
 

@@ -18,9 +18,9 @@ from functools import cached_property
 from explorer.views.partings import NOT_DECIDED, differing_decisions
 from explorer.views.payload.text import Json, expanded_lines
 
-MOST_SLICES = 1500
+MAX_SLICES = 1500
 """Launches of one side that the picture of both timelines has."""
-MOST_DECISIONS = 100
+MAX_DECISIONS = 100
 """Most decisions that are listed; of the rest the number is given."""
 
 
@@ -114,7 +114,7 @@ def _difference(left: Side, right: Side) -> Json:
     return {
         "first": None if first is None else list(first),
         "reasons": [side.reasons.get(first[0], "") for side in (left, right)] if first else [],
-        "decisions": [list(row) for row in differing[:MOST_DECISIONS]],
+        "decisions": [list(row) for row in differing[:MAX_DECISIONS]],
         "differing": len(differing),
     }
 
@@ -156,7 +156,7 @@ def _timeline(side: Side) -> Json:
     names = index["sources"]
     sources = {op: [names[number] for number in own] for op, _, own in index["launches"]}
     events = [event for event in side.profile["events"] if event[5] > event[4]]
-    kept = sorted(events, key=lambda event: event[4] - event[5])[:MOST_SLICES]
+    kept = sorted(events, key=lambda event: event[4] - event[5])[:MAX_SLICES]
     begin = min((event[4] for event in events), default=0)
     return {
         "milliseconds": side.profile["milliseconds"],

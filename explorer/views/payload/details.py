@@ -20,7 +20,7 @@ from explorer.views.payload.text import Json
 
 TENSORS_PER_PAGE = 10
 """Tensors whose details travel in one message."""
-MOST_DETAILS = 3000
+MAX_DETAILS = 3000
 """Details in one page, about 0.5 kB each; of more, those of the tensors with the worst errors."""
 
 
@@ -44,7 +44,7 @@ class DetailPages:
     def kept(self) -> frozenset[int]:
         """Places of the details that are shown."""
         count = len(self.report.details)
-        if count <= MOST_DETAILS:
+        if count <= MAX_DETAILS:
             return frozenset(range(count))
         worst = [-1.0] * count
         for accuracy in (*self.report.passes, *self.report.isolated):
@@ -54,7 +54,7 @@ class DetailPages:
                     order = math.inf if math.isnan(relative) else relative
                     worst[error.detail] = max(worst[error.detail], order)
         ranked = sorted(range(count), key=lambda place: (-worst[place], place))
-        return frozenset(ranked[:MOST_DETAILS])
+        return frozenset(ranked[:MAX_DETAILS])
 
     def page(self, index: int) -> Json:
         """`accumulated` and `isolated`: per tensor [row, detail or null] wherever it changes."""

@@ -18,9 +18,9 @@ from explorer.results import Graph, GraphEdge, GraphNode
 from explorer.views.payload.comparison import Side
 from explorer.views.payload.text import Json, expanded_lines
 
-MOST_DRAWN = 300
+MAX_DRAWN = 300
 """Most operations in one drawing."""
-MOST_ROWS = 1500
+MAX_ROWS = 1500
 CONTEXT = 3
 """Equal lines around those that differ."""
 MANY_LINES = 2000
@@ -192,12 +192,12 @@ def _changes(a: GraphNode, b: GraphNode) -> list[list[str]]:
 
 def _chosen(left: Graph, right: Graph, marks: _Marks) -> set[str]:
     """All operations of small programs; of large ones what differs, with its neighbours."""
-    if len(marks.status) <= MOST_DRAWN:
+    if len(marks.status) <= MAX_DRAWN:
         return set(marks.status)
     differing = [identity for identity, status in marks.status.items() if status]
-    chosen = dict.fromkeys(differing[:MOST_DRAWN])
+    chosen = dict.fromkeys(differing[:MAX_DRAWN])
     for edge in (*left.edges, *right.edges):
-        if len(chosen) >= MOST_DRAWN:
+        if len(chosen) >= MAX_DRAWN:
             break
         ends = (edge.source, edge.target)
         if any(marks.status.get(end) for end in ends):
@@ -219,7 +219,7 @@ def _rows(texts: Sequence[list[str]]) -> tuple[list[Json], int]:
     """Lines of all sides in rows, aligned with those of the first.
 
     A row is ["=", line], ["fold", number of equal lines] or ["≠", line or None per side].
-    Returns the first MOST_ROWS and how many more there are.
+    Returns the first MAX_ROWS and how many more there are.
     """
     base = texts[0]
     beside, before = zip(*(_aligned(base, text) for text in texts[1:]), strict=True)
@@ -235,7 +235,7 @@ def _rows(texts: Sequence[list[str]]) -> tuple[list[Json], int]:
             is_equal = all(line == base[index] for line in others)
             rows.append(["=", base[index]] if is_equal else ["≠", base[index], *others])
     folded = _folded(rows)
-    return folded[:MOST_ROWS], max(0, len(folded) - MOST_ROWS)
+    return folded[:MAX_ROWS], max(0, len(folded) - MAX_ROWS)
 
 
 def _aligned(base: list[str], text: list[str]) -> tuple[list[str | None], dict[int, list[str]]]:

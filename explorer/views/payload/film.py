@@ -21,10 +21,10 @@ from explorer.views.payload.difference import drawing_of_difference
 from explorer.views.payload.text import Json
 
 FRAMES_PER_PAGE = 8
-MOST_FRAMES_SAVED = 240
+MAX_FRAMES_SAVED = 240
 """A saved page holds this many frames: those of all passes in turn, the first of each first."""
-MOST_ROWS = 1500
-MOST_ROWS_OF_FRAME = 400
+MAX_ROWS = 1500
+MAX_ROWS_OF_FRAME = 400
 WHOLE = "all"
 
 
@@ -61,11 +61,11 @@ def film_makers(trace: Trace) -> dict[str, Callable[[], Json]]:
 
 
 def saved_keys(keys: Iterable[str]) -> list[str]:
-    """The chunks that a saved page holds: all but the frames beyond MOST_FRAMES_SAVED."""
+    """The chunks that a saved page holds: all but the frames beyond MAX_FRAMES_SAVED."""
     everything = list(keys)
     frames = [key for key in everything if _page_of(key) is not None]
     first = sorted(frames, key=lambda key: _page_of(key) or 0)  # stable: passes stay in order
-    left_out = set(first[MOST_FRAMES_SAVED // FRAMES_PER_PAGE :])
+    left_out = set(first[MAX_FRAMES_SAVED // FRAMES_PER_PAGE :])
     return [key for key in everything if key not in left_out]
 
 
@@ -83,8 +83,8 @@ def _page(films: Callable[[int], Film], index: int, page: int) -> Json:
 def _frame(frame: Frame) -> Json:
     is_drawn = frame.before.nodes or frame.after.nodes
     return {
-        "rows": [_row(row) for row in frame.rows[:MOST_ROWS_OF_FRAME]],
-        "hidden": max(0, len(frame.rows) - MOST_ROWS_OF_FRAME),
+        "rows": [_row(row) for row in frame.rows[:MAX_ROWS_OF_FRAME]],
+        "hidden": max(0, len(frame.rows) - MAX_ROWS_OF_FRAME),
         "drawing": drawing_of_difference(frame.before, frame.after) if is_drawn else None,
         "leftOut": frame.left_out,
     }
@@ -93,8 +93,8 @@ def _frame(frame: Frame) -> Json:
 def _whole(films: Callable[[int], Film], index: int) -> Json:
     rows = films(index).whole
     return {
-        "rows": [_row(row) for row in rows[:MOST_ROWS]],
-        "hidden": max(0, len(rows) - MOST_ROWS),
+        "rows": [_row(row) for row in rows[:MAX_ROWS]],
+        "hidden": max(0, len(rows) - MAX_ROWS),
     }
 
 

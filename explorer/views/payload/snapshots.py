@@ -23,7 +23,7 @@ from explorer.views.payload.graph import NodeTable
 from explorer.views.payload.passes import first_pass
 from explorer.views.payload.text import Json, LineTable
 
-MOST_FLAT = 1000
+MAX_FLAT_OPERATIONS = 1000
 """Most operations in one drawing without blocks."""
 BLOCKS_ABOVE = 200
 """With more operations, blocks are closed at first."""
@@ -76,7 +76,7 @@ class SnapshotParts:
         if has_excerpts:
             for index in range(len(place)):
                 makers[f"{START}/{index}"] = partial(_excerpt_payload, excerpt, index)
-        if len(tree.blocks) > 1 or largest > MOST_FLAT:
+        if len(tree.blocks) > 1 or largest > MAX_FLAT_OPERATIONS:
             makers["blocks"] = graphs.blocks
         has_regions = any(block.is_region for block in tree.blocks)
         return SnapshotParts(
@@ -85,7 +85,7 @@ class SnapshotParts:
             has_excerpts=has_excerpts,
             lines=lines,
             block_count=len(tree.blocks) - 1,
-            is_flat_possible=largest <= MOST_FLAT,
+            is_flat_possible=largest <= MAX_FLAT_OPERATIONS,
             opens_with_blocks="blocks" in makers and (largest > BLOCKS_ABOVE or has_regions),
             open_at_first=_regions_with_parents(tree) if largest <= OPEN_BELOW else (),
             makers=makers,

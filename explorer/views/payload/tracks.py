@@ -37,7 +37,7 @@ SHARE = "share"
 own: work seen again, which is not added up."""
 GAPS = (OVERHEAD, WAITING, STALL)
 HOST = "host"
-MOST_SPANS = 10_000
+MAX_SPANS = 10_000
 """Of one track: the longest stay as they are, neighbours among the others become one."""
 
 
@@ -354,7 +354,7 @@ def _passes(trace: Trace) -> Iterator[Span]:
 # -- many spans ------------------------------------------------------------------------------------
 
 
-def folded(spans: Sequence[Span], most: int = MOST_SPANS) -> tuple[Span, ...]:
+def folded(spans: Sequence[Span], most: int = MAX_SPANS) -> tuple[Span, ...]:
     """At most about `most` spans: the longest quarter of these as they are, between them one span
     for several neighbours, from where the first begins to where the last one ends."""
     if len(spans) <= most:

@@ -17,7 +17,7 @@ from explorer.views.parts.plain import columns
 from explorer.views.static.graph import PICTURE_NODES, GraphMarks, graph_svg, placed
 from explorer.views.theme import cividis
 
-MOST_LISTED = 10
+MAX_LISTED = 10
 
 
 def overlay_text(title: str, values: Mapping[str, float]) -> str:
@@ -52,7 +52,7 @@ def overlay_html(
 
 
 def _highest(values: Mapping[str, float]) -> list[tuple[str, float]]:
-    return sorted(values.items(), key=lambda item: -item[1])[:MOST_LISTED]
+    return sorted(values.items(), key=lambda item: -item[1])[:MAX_LISTED]
 
 
 def _summary(title: str, values: Mapping[str, float]) -> str:

@@ -51,7 +51,7 @@ LISTED = 10
 """Most changes or events that are listed of one kind."""
 PICTURE_CENTRES = 16
 """Most changed operations of the picture; their neighbours come on top."""
-MOST_FRAMES = 40
+MAX_FRAMES = 40
 """Rewrites whose lines a card has; a text has all."""
 
 
@@ -273,11 +273,11 @@ def film_html(trace: Trace, index: int) -> str:
     """A card with a part to open for every rewrite."""
     film = Film(trace, index)
     body = ""
-    for number, frame in enumerate(film[:MOST_FRAMES], start=1):
+    for number, frame in enumerate(film[:MAX_FRAMES], start=1):
         cells = [cells for row in frame.rows for cells in _html_rows(row)]
         body += fold(f"{number}  {_frame_title(frame)}", table(cells, align="nl"))
-    if len(film) > MOST_FRAMES:
-        body += note(f"{len(film) - MOST_FRAMES} more: explorer show MODEL --view rewrites")
+    if len(film) > MAX_FRAMES:
+        body += note(f"{len(film) - MAX_FRAMES} more: explorer show MODEL --view rewrites")
     return card(trace.passes[index].name, body, format_count(len(film), "event"))
 
 

@@ -30,7 +30,7 @@ from verification.conformance.suite import Case, Outcome, judge, open_here
 
 GROUPS = ("as exported", "decomposed")
 SAMPLES = 3
-MOST_SAMPLES = 200
+MAX_SAMPLES = 200
 """That are drawn to choose from."""
 SIGNS_ARE_FREE = ("svd", "linalg.svd", "linalg.eigh")
 """Entries whose vectors may have any signs: compared is what PyTorch's own tests make of them."""
@@ -90,7 +90,7 @@ class Suite:
         drawn = []
         for sample in entry.sample_inputs("cpu", torch.float32, requires_grad=False):
             drawn.append(sample)
-            if len(drawn) == MOST_SAMPLES:
+            if len(drawn) == MAX_SAMPLES:
                 break
         # What nobody wrote may be the same twice.
         if "empty" in entry.name:

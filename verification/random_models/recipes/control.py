@@ -8,8 +8,8 @@ from onnx import helper
 from verification.random_models.draft import FLOATS, TYPES, Draft, NotPossible, Value
 from verification.random_models.recipes.recipe import recipes
 
-MOST_INNER_NODES = 3
-MOST_DEPTH = 2
+MAX_INNER_NODES = 3
+MAX_DEPTH = 2
 """Graphs inside one another."""
 
 
@@ -103,10 +103,10 @@ def _arguments(draft: Draft, states: list[Value]) -> list[Value]:
 
 def _inside(draft: Draft, arguments: list[Value]) -> Draft:
     """A graph of a few random nodes; NotPossible where graphs are nested too deep."""
-    if draft.prefix.count("g") >= MOST_DEPTH:
+    if draft.prefix.count("g") >= MAX_DEPTH:
         raise NotPossible
     inner = draft.inside(arguments)
-    inner.grow(MOST_INNER_NODES)
+    inner.grow(MAX_INNER_NODES)
     return inner
 
 

@@ -6,7 +6,7 @@ import {canEditIr, openIrEditor} from "./ir_editor.js";
 import {button, element, replace, section} from "../ground/dom.js";
 import {clip} from "../ground/scene.js";
 
-const MOST_LABEL = 80;
+const MAX_LABEL = 80;
 const panes = new WeakMap(); // of every explorer: what is being written in it stays
 
 export function changeView(app) {
@@ -38,7 +38,7 @@ async function makePane(app) {
       onchange: () => send({kind: "show", place: Number(branches.value)}, "showing it"),
     },
     labels.map((label, index) =>
-      element("option", {value: index, selected: index === place}, clip(label, MOST_LABEL)),
+      element("option", {value: index, selected: index === place}, clip(label, MAX_LABEL)),
     ),
   );
 
@@ -65,7 +65,7 @@ async function makePane(app) {
     {"aria-label": "decision", onchange: choose},
     knobs.map((knob, index) =>
       knob.choices.length
-        ? element("option", {value: index, title: knob.why}, clip(knob.address, MOST_LABEL))
+        ? element("option", {value: index, title: knob.why}, clip(knob.address, MAX_LABEL))
         : null,
     ),
   );

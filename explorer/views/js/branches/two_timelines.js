@@ -13,7 +13,7 @@ const WIDTH = 1000,
   AXIS = 18,
   ROW = 26,
   GAP = 56;
-const MOST_CHANGES = 40;
+const MAX_CHANGES = 40;
 const LABELLED = 46; // units of the drawing from which a slice has its name
 
 export function twoTimelines(app, comparison) {
@@ -137,7 +137,7 @@ function changes(app, match, rows) {
       "tbody",
       {},
       found
-        .slice(0, MOST_CHANGES)
+        .slice(0, MAX_CHANGES)
         .map((row) =>
           element(
             "tr",
@@ -152,11 +152,11 @@ function changes(app, match, rows) {
             ),
           ),
         ),
-      found.length > MOST_CHANGES
+      found.length > MAX_CHANGES
         ? element(
             "tr",
             {},
-            element("td", {colspan: 4, class: "cap"}, `${found.length - MOST_CHANGES} more`),
+            element("td", {colspan: 4, class: "cap"}, `${found.length - MAX_CHANGES} more`),
           )
         : null,
     ),

@@ -10,7 +10,7 @@ import {MINUS} from "../ground/numbers.js";
 const LINE_PIXELS = 18;
 const CHARACTER_PIXELS = 7.2; // of the font of explorer.css
 const LINES_PER_BLOCK = 50;
-const MOST_WHOLE_LINES = 1500;
+const MAX_WHOLE_LINES = 1500;
 const FOLLOW_MILLISECONDS = 80;
 const BLOCKS_AROUND = 2; // made above and below what is in sight
 
@@ -101,7 +101,7 @@ export function codePane({
   };
   const rowAt = (index) =>
     blocks[Math.floor(index / LINES_PER_BLOCK)]?.rows?.[index % LINES_PER_BLOCK];
-  const isWhole = entries.length <= MOST_WHOLE_LINES;
+  const isWhole = entries.length <= MAX_WHOLE_LINES;
   if (isWhole) blocks.forEach(makeBlock);
 
   /** @type {{query: string, hits: any[], byLine: Map<number, number[]>, current: number}} */

@@ -15,7 +15,7 @@ export const KINDS = [
   ["assembly", "assembly"],
   ["rule", "rules"],
 ];
-const MOST_NOTE = 160;
+const MAX_NOTE = 160;
 
 export async function* findAll(app, query) {
   const {data, store} = app;
@@ -29,7 +29,7 @@ export async function* findAll(app, query) {
     kind,
     where: record.id,
     line: -1,
-    text: textOf(record).slice(record.id.length + 1, MOST_NOTE),
+    text: textOf(record).slice(record.id.length + 1, MAX_NOTE),
     go: {selection: record.id},
   });
   yield whole("operation", records.filter((record) => !isWeight(record)).map(asHit("operation")));

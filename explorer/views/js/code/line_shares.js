@@ -5,7 +5,7 @@ import {button, element, replace} from "../ground/dom.js";
 import {countText, percentText} from "../ground/numbers.js";
 
 const asked = new WeakMap(); // of every compilation's data: the samples, once asked for
-const LEAST_SHARE = 0.001;
+const MIN_SHARE = 0.001;
 const HOT = 0.5; // of the line that takes most
 
 // level: "source" or "assembly". null where nothing runs: in a saved page, of a saved trace.
@@ -45,7 +45,7 @@ function show(pane, counts) {
   const total = sumOf(counts);
   const most = Math.max(...counts.map(([, count]) => count));
   const costs = counts
-    .filter(([, count]) => count / total >= LEAST_SHARE)
+    .filter(([, count]) => count / total >= MIN_SHARE)
     .map(([line, count]) => [
       line,
       {

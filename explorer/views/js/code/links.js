@@ -7,7 +7,7 @@ import {countText, exactText} from "../ground/numbers.js";
 import {clip, safeName} from "../ground/scene.js";
 import {underLines} from "./python_lines.js";
 
-const MOST_MISSING = 10;
+const MAX_MISSING = 10;
 const LEVEL_TITLES = {
   model: "model",
   top: "IR (top)",
@@ -105,7 +105,7 @@ function linkTable(links, kernel) {
       [...own.values(), ...links.program.values()].flatMap((coverage) => coverage.missing),
     ),
   ]
-    .slice(0, MOST_MISSING)
+    .slice(0, MAX_MISSING)
     .map((name) => clip(name, 120));
   return element(
     "div",
@@ -171,7 +171,7 @@ function exactPercent(share) {
   return share === 1 ? "100 %" : `${(Math.floor(share * 1000) / 10).toLocaleString("en-US")} %`;
 }
 
-const MOST_TITLE = 600;
+const MAX_TITLE = 600;
 const FUSED_NAMES = /([^\s;,()=]+)(?:;[^\s;,()=]+)*;(?:[^\s;,()=]*\/)?([^\s;,()=/]+)/g;
 
 // TFLite's converter names a tensor after all that was fused into it: a/Relu;a/norm;a/conv/Conv2D1
@@ -211,7 +211,7 @@ export async function modelView(app, context) {
       owners: [name],
       kind: "",
       title: ever.has(name)
-        ? clip(line === whole ? "" : whole, MOST_TITLE)
+        ? clip(line === whole ? "" : whole, MAX_TITLE)
         : "nothing of it came into the program: its value was known when the file was read",
     };
   };

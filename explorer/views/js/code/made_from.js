@@ -5,9 +5,9 @@ import {element} from "../ground/dom.js";
 import {countText} from "../ground/numbers.js";
 import {clip} from "../ground/scene.js";
 
-const MOST_LINES = 3; // beside what is selected
-const MOST_MADE_FROM = 6; // above a kernel's text
-const MOST_KERNELS = 4; // of one line
+const MAX_LINES = 3; // beside what is selected
+const MAX_MADE_FROM = 6; // above a kernel's text
+const MAX_KERNELS = 4; // of one line
 
 /** What was picked in the kernel that is shown, and whether it is made of the picked line. */
 export function pickedIn({data}, {state, line, kernel, launches}) {
@@ -28,12 +28,12 @@ const shortPlace = ({file, number}) => `${file.split("/").pop()}:${number}`;
 export function madeFrom(app, {lines, line: picked, launches}) {
   const found = linesOf(lines, app.data.sourcesOfLaunch(launches[0]));
   if (!found.length) return null;
-  const more = found.length - MOST_MADE_FROM;
+  const more = found.length - MAX_MADE_FROM;
   return element(
     "div",
     {class: "made-from"},
     element("span", {class: "quiet-text"}, "made from"),
-    found.slice(0, MOST_MADE_FROM).map((line) => lineLink(app, line, line === picked)),
+    found.slice(0, MAX_MADE_FROM).map((line) => lineLink(app, line, line === picked)),
     more > 0 ? element("span", {class: "quiet-text"}, `and ${countText(more, "more line")}`) : null,
   );
 }
@@ -66,7 +66,7 @@ export function lineRow(app, {lines, line: picked, sources}) {
   // The picked line first: it may be one that calls the others.
   if (picked && hasPartIn(picked, sources)) found.unshift(picked);
   if (!found.length) return null;
-  const more = found.length - MOST_LINES;
+  const more = found.length - MAX_LINES;
   return element(
     "div",
     {class: "origin-row python-row"},
@@ -74,7 +74,7 @@ export function lineRow(app, {lines, line: picked, sources}) {
     element(
       "span",
       {},
-      found.slice(0, MOST_LINES).map((line) => [
+      found.slice(0, MAX_LINES).map((line) => [
         element(
           "button",
           {
@@ -104,12 +104,12 @@ function kernelsOf(app, line) {
       if (!launches.has(data.kernels[kernel].name))
         launches.set(data.kernels[kernel].name, operation);
   if (launches.size < 2) return null;
-  const more = launches.size - MOST_KERNELS;
+  const more = launches.size - MAX_KERNELS;
   return element(
     "span",
     {class: "kernels-of-line quiet-text"},
     `${countText(launches.size, "kernel")}: `,
-    [...launches].slice(0, MOST_KERNELS).map(([name, operation]) =>
+    [...launches].slice(0, MAX_KERNELS).map(([name, operation]) =>
       element(
         "button",
         {

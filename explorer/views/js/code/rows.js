@@ -5,7 +5,7 @@ import {element} from "../ground/dom.js";
 import {MINUS, countText} from "../ground/numbers.js";
 import {clip} from "../ground/scene.js";
 
-const MOST_CHARACTERS = 4000; // of one line
+const MAX_CHARACTERS = 4000; // of one line
 
 // rows: [[kind, before, after, gone, new], ["fold", count], ...] of payload/film.py
 export function rowsTable(rows, {isBeside, hidden = 0, label}) {
@@ -77,6 +77,6 @@ function markedText(text, ranges) {
     parts.push(element("mark", {}, text.slice(from, to)));
     end = to;
   }
-  parts.push(ranges.length ? text.slice(end) : clip(text, MOST_CHARACTERS));
+  parts.push(ranges.length ? text.slice(end) : clip(text, MAX_CHARACTERS));
   return parts;
 }

@@ -9,7 +9,7 @@ import {argumentFields, fieldsOf, stepOf} from "./step_arguments.js";
 import {countText, exactText} from "../ground/numbers.js";
 import {clip} from "../ground/scene.js";
 
-const MOST_EDITED = 400;
+const MAX_EDITED = 400;
 
 const rowOf = (call, known) => ({step: call.step, fields: fieldsOf(call, known)});
 
@@ -46,7 +46,7 @@ function draftOf(app, kernel, known) {
 // known: {step: [what it does, when it is illegal, [[argument, kind, is needed]]]}, or null
 export function scheduleEditor(app, kernel, known) {
   if (!app.session || app.session.isTrace() || !kernel.schedule.length) return null;
-  if (kernel.schedule.length > MOST_EDITED)
+  if (kernel.schedule.length > MAX_EDITED)
     return element(
       "p",
       {class: "cap"},

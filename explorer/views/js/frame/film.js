@@ -8,7 +8,7 @@ import {clip} from "../ground/scene.js";
 import {rowsTable} from "../code/rows.js";
 import {differencePicture} from "../graph/difference.js";
 
-const MOST_LISTED = 300;
+const MAX_LISTED = 300;
 const OUTCOMES = [
   ["", "all outcomes"],
   ["made", "made"],
@@ -164,8 +164,8 @@ function makePane(app, events) {
     const {pass, rewrite} = store.get();
     const at = listed.findIndex((event) => event.pass === pass && event.index === rewrite);
     // The part of a long list in which the current one stands.
-    const begin = Math.max(0, Math.min(at - MOST_LISTED / 2, listed.length - MOST_LISTED));
-    const shown = listed.slice(begin, begin + MOST_LISTED);
+    const begin = Math.max(0, Math.min(at - MAX_LISTED / 2, listed.length - MAX_LISTED));
+    const shown = listed.slice(begin, begin + MAX_LISTED);
     counted.textContent = `${countText(listed.length, "event")} of ${events.length}`;
     replace(
       list,

@@ -7,8 +7,8 @@ import {button, element, replace} from "../ground/dom.js";
 import {countText, exactText} from "../ground/numbers.js";
 import {clip} from "../ground/scene.js";
 
-const MOST_ROWS = 300; // of one kind
-const LEAST_LETTERS = 2;
+const MAX_ROWS = 300; // of one kind
+const MIN_LETTERS = 2;
 const TYPING_MILLISECONDS = 200;
 
 // {node, open(query), close(), isOpen(), query()}
@@ -76,9 +76,9 @@ export function findEverywhere(app) {
     found = new Map(KINDS.map(([kind]) => [kind, []]));
     current = -1;
     const wanted = query();
-    app.inspector.markFound(wanted.length < LEAST_LETTERS ? "" : wanted);
-    if (wanted.length < LEAST_LETTERS) {
-      count.textContent = wanted ? `type at least ${LEAST_LETTERS} letters` : "";
+    app.inspector.markFound(wanted.length < MIN_LETTERS ? "" : wanted);
+    if (wanted.length < MIN_LETTERS) {
+      count.textContent = wanted ? `type at least ${MIN_LETTERS} letters` : "";
       draw();
       return;
     }
@@ -123,16 +123,16 @@ export function findEverywhere(app) {
     for (const [kind, label] of names) {
       if (hidden.has(kind)) continue;
       const hits = found.get(kind);
-      for (const hit of hits.slice(0, MOST_ROWS)) {
+      for (const hit of hits.slice(0, MAX_ROWS)) {
         rows.push(row(hit, flat.length));
         flat.push(hit);
       }
-      if (hits.length > MOST_ROWS)
+      if (hits.length > MAX_ROWS)
         rows.push(
           element(
             "li",
             {class: "cap"},
-            `${countText(hits.length - MOST_ROWS, "more hit")} in ${label}: type more letters`,
+            `${countText(hits.length - MAX_ROWS, "more hit")} in ${label}: type more letters`,
           ),
         );
     }

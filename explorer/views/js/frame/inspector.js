@@ -66,7 +66,7 @@ const RELEVANT = [
   "panes",
   "build",
 ];
-const MOST_LANGUAGE = 4; // characters, beside which all tabs stand in one row
+const MAX_LANGUAGE = 4; // characters, beside which all tabs stand in one row
 const LATE_MS = 150; // until what is on the screen is marked as being of another selection
 const HUES = 6; // of statements and operations, in explorer.css
 
@@ -84,7 +84,7 @@ export function inspectorPane(app) {
     "levels of the operation",
   );
   // A long name of what kernels are written in leaves the others less room.
-  tabs.classList.toggle("crowded", data.sourceLanguage().length > MOST_LANGUAGE);
+  tabs.classList.toggle("crowded", data.sourceLanguage().length > MAX_LANGUAGE);
   const split = button(
     "⊟",
     "show the next level below (b)",

@@ -4,7 +4,7 @@ import {button, element, emptyState, section} from "../ground/dom.js";
 import {bytesText, errorText, exactText, percentText, secondsText} from "../ground/numbers.js";
 import {columnsOf} from "../measures/tensors.js";
 
-const MOST_LISTED = 200;
+const MAX_LISTED = 200;
 
 // What stands in a block, by its name, and how much of each kind.
 export function blockView(app, {here, graph}, tab) {
@@ -22,7 +22,7 @@ export function blockView(app, {here, graph}, tab) {
     const {operation} = graph.nodes.get(id);
     kinds.set(operation, (kinds.get(operation) || 0) + 1);
   }
-  const shown = here.slice(0, MOST_LISTED);
+  const shown = here.slice(0, MAX_LISTED);
   return {
     node: element(
       "div",

@@ -6,7 +6,7 @@ import {button, element, replace} from "../ground/dom.js";
 import {countText, exactText} from "../ground/numbers.js";
 import {clip} from "../ground/scene.js";
 
-const MOST_HITS = 14;
+const MAX_HITS = 14;
 
 export function searchBox(app) {
   const results = element("div", {class: "hits", hidden: true});
@@ -97,7 +97,7 @@ export function searchBox(app) {
   };
   const look = () => {
     const found = findHits(app, input.value);
-    hits = found.slice(0, MOST_HITS).map((hit) => ({...hit, note: hit.note()}));
+    hits = found.slice(0, MAX_HITS).map((hit) => ({...hit, note: hit.note()}));
     active = Math.max(0, Math.min(active, hits.length - 1));
     draw(found.length);
   };

@@ -11,10 +11,10 @@ import {ruleLink} from "../code/rule.js";
 import {clip, safeName} from "../ground/scene.js";
 import {LOOK} from "../theme.js";
 
-const MOST_CHIPS = 12;
-const MOST_SIZES = 4; // of symbolic dimensions that are named in a sentence
-const MOST_ROWS = 30; // of a rewrite's lines; the tab of rewrites has all
-const MOST_DELTA = 2000; // characters of an operation's text in a rewrite
+const MAX_CHIPS = 12;
+const MAX_SIZES = 4; // of symbolic dimensions that are named in a sentence
+const MAX_ROWS = 30; // of a rewrite's lines; the tab of rewrites has all
+const MAX_DELTA = 2000; // characters of an operation's text in a rewrite
 
 // The lines of it, or what stands there while nothing is selected.
 export async function subjectOf(app, context) {
@@ -45,7 +45,7 @@ async function subjectLines(app, context) {
         ? element("p", {class: "hint"}, `${state.selection} is not in the program after this pass`)
         : null;
   const sourceNodes = await data.sourceNodes();
-  const chips = sources.slice(0, MOST_CHIPS).map((name) =>
+  const chips = sources.slice(0, MAX_CHIPS).map((name) =>
     element(
       "button",
       {
@@ -89,11 +89,11 @@ async function subjectLines(app, context) {
       {class: "origin-row"},
       element("span", {class: "row-label"}, "from"),
       element("span", {class: chips.length ? "" : "quiet-text"}, originOf(app, record, chips)),
-      sources.length > MOST_CHIPS
+      sources.length > MAX_CHIPS
         ? element(
             "span",
             {class: "quiet-text"},
-            `and ${sources.length - MOST_CHIPS} more; all stand under the tab model`,
+            `and ${sources.length - MAX_CHIPS} more; all stand under the tab model`,
           )
         : null,
     ),
@@ -154,7 +154,7 @@ async function makersOf(app, record, pass) {
     const {name} = data.head.passes[index];
     const newest = made[made.length - 1];
     const about = data.rules.get(newest.rule);
-    const listed = made.slice(-MOST_CHIPS).map((step) => `${step.rule} made ${step.made}`);
+    const listed = made.slice(-MAX_CHIPS).map((step) => `${step.rule} made ${step.made}`);
     return [
       position ? element("span", {class: "quiet-text", "aria-hidden": "true"}, "›") : null,
       element(
@@ -224,9 +224,9 @@ function rewriteCard(app, event, pass) {
   const {data, store} = app;
   const about = data.rules.get(event.rule);
   const line = (kind, sign) => (text) =>
-    element("div", {class: `delta ${kind}`}, `${sign} ${clip(text, MOST_DELTA)}`);
+    element("div", {class: `delta ${kind}`}, `${sign} ${clip(text, MAX_DELTA)}`);
   const names = (list) => [
-    list.slice(0, MOST_CHIPS).map((id) =>
+    list.slice(0, MAX_CHIPS).map((id) =>
       element(
         "button",
         {
@@ -240,8 +240,8 @@ function rewriteCard(app, event, pass) {
         clip(id, 36),
       ),
     ),
-    list.length > MOST_CHIPS
-      ? element("span", {class: "quiet-text"}, `and ${list.length - MOST_CHIPS} more`)
+    list.length > MAX_CHIPS
+      ? element("span", {class: "quiet-text"}, `and ${list.length - MAX_CHIPS} more`)
       : null,
   ];
   const deltas = element(
@@ -303,8 +303,8 @@ async function markChanges(app, event, pass, host) {
   const frame = await app.data.frame(pass, event.index);
   const changed = (frame?.rows ?? []).filter(([kind]) => kind && kind !== "fold");
   if (!changed.length) return;
-  const hidden = Math.max(0, changed.length - MOST_ROWS) + frame.hidden;
-  const shown = changed.slice(0, MOST_ROWS);
+  const hidden = Math.max(0, changed.length - MAX_ROWS) + frame.hidden;
+  const shown = changed.slice(0, MAX_ROWS);
   replace(host, rowsTable(shown, {isBeside: false, hidden, label: "lines of this rewrite"}));
 }
 
@@ -326,8 +326,8 @@ function madeOf(app, all) {
 // Sizes of symbolic dimensions; the fork tab changes them.
 function withSizes({sizes = []}) {
   if (!sizes.length) return "";
-  const named = sizes.slice(0, MOST_SIZES).map(([name, size]) => `${clip(name, 24)} = ${size}`);
-  return `, with ${named.join(", ")}${sizes.length > MOST_SIZES ? " …" : ""}`;
+  const named = sizes.slice(0, MAX_SIZES).map(([name, size]) => `${clip(name, 24)} = ${size}`);
+  return `, with ${named.join(", ")}${sizes.length > MAX_SIZES ? " …" : ""}`;
 }
 
 // Only the app can compile again, and what lowering needs cannot be left out.

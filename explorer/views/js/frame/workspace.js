@@ -13,7 +13,7 @@ const SIDES = {
   bottom: {direction: -1, isHorizontal: true},
 };
 const HOMES = {passes: "left", graph: "left", inspector: "right", dock: "bottom"};
-const MOST_OF_FRAME = {width: 0.6, height: 0.7};
+const MAX_SHARE_OF_FRAME = {width: 0.6, height: 0.7};
 
 /** Panes as a preset has them; its tabs are opened. */
 export function choosePreset(app, preset) {
@@ -90,8 +90,8 @@ export function workspace(app, panes, found) {
       direction,
       most: () =>
         isHorizontal
-          ? node.clientHeight * MOST_OF_FRAME.height
-          : node.clientWidth * MOST_OF_FRAME.width,
+          ? node.clientHeight * MAX_SHARE_OF_FRAME.height
+          : node.clientWidth * MAX_SHARE_OF_FRAME.width,
       current: () => paneOf().getBoundingClientRect()[isHorizontal ? "height" : "width"],
       resize: (pixels) => {
         const {panes: now} = store.get();

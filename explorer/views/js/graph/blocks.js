@@ -1,7 +1,7 @@
 // Blocks of a large program: which operations stand in which, and which blocks repeat which.
 
 const PROGRAM = 0;
-const MOST_TOGETHER = 48; // more repetitions are opened one by one: each is drawn
+const MAX_OPENED_TOGETHER = 48; // more repetitions are opened one by one: each is drawn
 
 export class BlockTree {
   constructor(raw, latest) {
@@ -67,7 +67,7 @@ export class BlockTree {
       .filter(
         (other) => this.alike[other] === this.alike[block] && around.has(this.parents[other]),
       );
-    return found.length <= MOST_TOGETHER ? found : [block];
+    return found.length <= MAX_OPENED_TOGETHER ? found : [block];
   }
 
   // The open blocks after one is opened or closed: with it all that repeat it, unless it is alone.

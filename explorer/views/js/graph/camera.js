@@ -5,7 +5,7 @@ const LARGEST_ZOOM = 2.5;
 const LARGEST_FIT = 1.1;
 const MARGIN = 14; // around a graph that fits
 const STAYS = 0.8; // of the fitting scale: from here on a fitted graph keeps the one that it has
-const LEAST_IN_SIGHT = 56; // pixels of the graph, in both directions
+const MIN_IN_SIGHT = 56; // pixels of the graph, in both directions
 
 // size() -> [width, height] of the pane; sceneNow() -> what is drawn, or null.
 export function createCamera(size, sceneNow) {
@@ -70,7 +70,7 @@ export function createCamera(size, sceneNow) {
     const scene = sceneNow(),
       [width, height] = size();
     if (!scene) return;
-    const least = (length, extent) => Math.min(LEAST_IN_SIGHT, length / 2, extent);
+    const least = (length, extent) => Math.min(MIN_IN_SIGHT, length / 2, extent);
     const [right, lower] = [scene.width * view.k, scene.height * view.k];
     const across = least(width, right),
       down = least(height, lower);

@@ -11,11 +11,11 @@ import {gatherScene, settleScene, takersByPlace, takersBySource} from "../ground
 export const NODE = [140, 36];
 const BROAD = 0.45; // from this scale on a block has room for its name
 const ROOMY = 0.6; // from here on most operations have room for all of their names
-const MOST_TRIED = 600; // operations of which a drawing without blocks is tried at first
+const MAX_TRIED = 600; // operations of which a drawing without blocks is tried at first
 const ENOUGH_UNITS = 8; // with fewer in sight, a first visitor finds the largest blocks open
-const MOST_OPENED = 12;
+const MAX_OPENED = 12;
 const FEW_BACK = 3; // edges that lead back: with more, a block stays closed
-const MOST_SHARE = 0.5; // of all operations that one closed block may hide from a first visitor
+const MAX_SHARE = 0.5; // of all operations that one closed block may hide from a first visitor
 
 const hasChosenBlocks = ({open, initially}) => String(open) !== String(initially);
 
@@ -46,7 +46,7 @@ export function createDrawings(data, store) {
     if (!tree() || !isUntouched) return;
     const shown = Math.max(pictures.before.nodes.size, pictures.after.nodes.size);
     const sees = (open, blocks) => runSliced(steps(pictures, state, room, open, blocks), isWanted);
-    if (data.head.blocks.flat && !tree().regions.size && shown <= MOST_TRIED) {
+    if (data.head.blocks.flat && !tree().regions.size && shown <= MAX_TRIED) {
       const flat = await sees(new Set(), false);
       if (!flat) {
         decided = null;
@@ -59,7 +59,7 @@ export function createDrawings(data, store) {
     }
     decided = true;
     const open = new Set(state.open);
-    for (let step = 0; step < MOST_OPENED; step += 1) {
+    for (let step = 0; step < MAX_OPENED; step += 1) {
       const seen = await sees(open, true);
       if (!seen) {
         decided = null;
@@ -236,7 +236,7 @@ function isTelling(items, closed) {
   const units = items.filter((item) => !["input", "output"].includes(item.record.family));
   const sizes = closed.map(sizeOf);
   const all = sizes.reduce((sum, size) => sum + size, units.length - closed.length);
-  return !closed.length || (units.length >= ENOUGH_UNITS && Math.max(...sizes) < MOST_SHARE * all);
+  return !closed.length || (units.length >= ENOUGH_UNITS && Math.max(...sizes) < MAX_SHARE * all);
 }
 
 const sizeOf = (item) => Math.max(item.inside.before, item.inside.after);

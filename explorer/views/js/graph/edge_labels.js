@@ -7,8 +7,8 @@ import {VERTICAL_GAP} from "../layout/columns.js";
 import {takenRoom} from "./lettering.js";
 import {BACK_CARD, TITLE_HEIGHT, ghostBox, turnRadius} from "./graph_nodes.js";
 
-const MOST_AT = 3; // results of one operation
-const MOST_CHARACTERS = 48;
+const MAX_LABELS_OF_OPERATION = 3; // results of one operation
+const MAX_CHARACTERS = 48;
 const BESIDE = 4; // from a line to its text
 const BADGE = 7;
 const CURVE_STEPS = 6;
@@ -57,10 +57,10 @@ function wantedLabels(edges) {
   for (const edge of edges) {
     if (!edge.type || edge.status === "removed" || NO_TYPES.has(edge.type)) continue;
     const [x, y, , below] = edge.points;
-    const text = clip(typeText(edge.type), MOST_CHARACTERS);
+    const text = clip(typeText(edge.type), MAX_CHARACTERS);
     const place = `${Math.round(x)},${Math.round(y)}`;
     const written = seen.get(place) ?? new Set();
-    if (written.has(text) || written.size >= MOST_AT) continue;
+    if (written.has(text) || written.size >= MAX_LABELS_OF_OPERATION) continue;
     wanted.push({
       key: `${place}\n${text}`,
       text,

@@ -23,7 +23,7 @@ export function letteringAt(k) {
   };
 }
 
-const LEAST_CARD = 24; // pixels: names stand across cards that are narrower
+const MIN_CARD = 24; // pixels: names stand across cards that are narrower
 
 // Which of many names can be shown at once where no node has room for its own, the heavier ones
 // first: those that overlap neither each other nor the card of another operation. Of several texts
@@ -40,7 +40,7 @@ export function namesWithRoom(names, widthOf, height, [width, tall] = [0, 0], ot
     top: y - rest,
     bottom: y + rest,
   });
-  if (width >= LEAST_CARD)
+  if (width >= MIN_CARD)
     for (const name of names) cards.take({...around(name, width / 2, tall / 2), name});
   const hasRoom = (name, text) => {
     const box = around(name, widthOf(text) / 2 + 4, height / 2 + 2);

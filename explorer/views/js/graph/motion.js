@@ -2,12 +2,12 @@
 
 const MILLISECONDS = 160;
 const LEAST = 2; // pixels on the screen
-const MOST_MOVED = 400; // nodes; of more nobody follows one
+const MAX_MOVED = 400; // nodes; of more nobody follows one
 
 // elements: Map(id -> element) with items at their new places; placesBefore: Map(id -> [x, y]) on
 // the screen; fades: layers that come up anew.
 export function moveNodes(elements, items, placesBefore, view, half, fades) {
-  if (!elements.size || elements.size > MOST_MOVED) return;
+  if (!elements.size || elements.size > MAX_MOVED) return;
   if (window.matchMedia("(prefers-reduced-motion: reduce)").matches) return;
   const timing = {duration: MILLISECONDS, easing: "ease-out"};
   let moved = false;

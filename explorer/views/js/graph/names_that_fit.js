@@ -2,7 +2,7 @@
 
 import {clip} from "../ground/scene.js";
 
-const MOST_MEASURED = 60;
+const MAX_MEASURED = 60;
 
 // "conv 3x3 + relu", or "conv 3x3", or "conv" where there is no room for more.
 export function kindThatFits(app, label, room, font) {
@@ -41,7 +41,7 @@ export function shortNames(label) {
 export function fitText(app, text, room, font, cut) {
   const ruler = rulerOf(app, font);
   const widthOf = (part) => ruler.measureText(part).width;
-  let shown = text.length > MOST_MEASURED ? cut(text, MOST_MEASURED) : text;
+  let shown = text.length > MAX_MEASURED ? cut(text, MAX_MEASURED) : text;
   while (shown.length > 2 && widthOf(shown) > room) {
     // At least one character, or the rest would be counted from its end: there may be no room.
     const most = Math.max(1, Math.ceil((shown.length * room) / widthOf(shown)));

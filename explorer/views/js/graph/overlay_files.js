@@ -5,14 +5,14 @@
 //   relu2,0.1,58                    [{"name": "conv1", "power": 3.5}, ...]
 
 export const NUMBERS_FILE = /\.(csv|tsv|json|txt)$/i;
-const MOST_CHARACTERS = 20_000_000;
-const MOST_COMPARED = 20_000; // names that an unknown one is compared with
+const MAX_CHARACTERS = 20_000_000;
+const MAX_COMPARED = 20_000; // names that an unknown one is compared with
 
 // [{title, values: Map(name -> number)}]; throws an Error whose message says what is wrong where.
 export function readNumbers(text, filename) {
-  if (text.length > MOST_CHARACTERS)
+  if (text.length > MAX_CHARACTERS)
     throw new Error(
-      `${filename} has ${text.length} characters; at most ${MOST_CHARACTERS} are read`,
+      `${filename} has ${text.length} characters; at most ${MAX_CHARACTERS} are read`,
     );
   const columns = /^\s*[[{]/.test(text) ? ofJson(text, filename) : ofCsv(text, filename);
   const filled = columns.filter(({values}) => values.size);
@@ -111,13 +111,13 @@ export function unknownNames(data, names) {
   const isKnown = (name) =>
     data.latest.has(name) || data.knownSources().has(name) || data.kernelOf.has(name);
   const unknown = names.filter((name) => !isKnown(name));
-  const known = [...data.knownSources(), ...data.latest.keys()].slice(0, MOST_COMPARED);
+  const known = [...data.knownSources(), ...data.latest.keys()].slice(0, MAX_COMPARED);
   return unknown.map((name, index) => ({
     name,
-    near: index < MOST_SUGGESTED ? nearest(name, known) : "",
+    near: index < MAX_SUGGESTED ? nearest(name, known) : "",
   }));
 }
-const MOST_SUGGESTED = 8;
+const MAX_SUGGESTED = 8;
 
 function nearest(name, known) {
   let best = "",

@@ -2,7 +2,7 @@
 // errors of tensors, or a person's own. A launch that several operations became is counted once, at
 // the one that it is most of; the others know which one that is.
 
-import {MOST_DECIBELS, errorPosition, quantizedPosition} from "../ground/errors.js";
+import {MAX_DECIBELS, errorPosition, quantizedPosition} from "../ground/errors.js";
 import {
   amountText,
   bytesText,
@@ -77,7 +77,7 @@ export const MEASURES = [
     isOfQuantized: true,
     text: decibelsText,
     position: quantizedPosition,
-    ends: [`≥${MOST_DECIBELS} dB`, "0 dB"],
+    ends: [`≥${MAX_DECIBELS} dB`, "0 dB"],
     of: againstFloat,
   },
   {
@@ -90,7 +90,7 @@ export const MEASURES = [
     isOfQuantized: true,
     text: decibelsText,
     position: quantizedPosition,
-    ends: [`≥${MOST_DECIBELS} dB`, "0 dB"],
+    ends: [`≥${MAX_DECIBELS} dB`, "0 dB"],
     of: ({data}) => ofLayers(data, "layers"),
   },
   {

@@ -7,9 +7,9 @@ import {clip} from "../ground/scene.js";
 
 const PROGRAM = 0;
 const FEWEST = 8; // rewrites that are told apart in the drawing itself
-const MOST_SHOWN = 24;
+const MAX_SHOWN = 24;
 const NAME_CHARACTERS = 40;
-const MOST_OPENED = 60; // operations and blocks: with more, those farther inside stay closed
+const MAX_OPENED = 60; // operations and blocks: with more, those farther inside stay closed
 
 // Groups of blocks side by side, of one name but for its number, in which the same rules were
 // applied equally often: [{blocks, label, rules: Map(rule -> times in each), sites: of the first
@@ -88,7 +88,7 @@ function opened({before, after}, tree, sites) {
     if (seen.has(kind) || (parent !== PROGRAM && !open.has(parent))) continue;
     seen.add(kind);
     count += inside.get(block);
-    if (open.size > 1 && count > MOST_OPENED) break;
+    if (open.size > 1 && count > MAX_OPENED) break;
     open.add(block);
   }
   return open;
@@ -126,7 +126,7 @@ export function createSameChanges(data, look) {
     node.hidden = !isWanted || !data.blocks || applied < FEWEST;
     if (node.hidden) return;
     const groups = sameChanges(pictures, data.blocks);
-    const hidden = groups.slice(MOST_SHOWN);
+    const hidden = groups.slice(MAX_SHOWN);
     replace(
       node,
       element(
@@ -138,7 +138,7 @@ export function createSameChanges(data, look) {
         "ul",
         {},
         groups
-          .slice(0, MOST_SHOWN)
+          .slice(0, MAX_SHOWN)
           .map((group) => row(pictures, group, group.blocks[0] !== PROGRAM)),
         hidden.length
           ? element(

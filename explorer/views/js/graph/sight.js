@@ -18,7 +18,7 @@ import {replace} from "../ground/dom.js";
 import {clip, turnsOf} from "../ground/scene.js";
 
 const SIGHT_MARGIN = 160;
-const MOST_ELEMENTS = 1500;
+const MAX_ELEMENTS = 1500;
 const LABEL_ZOOM = 0.7; // from here on edges say what they carry
 // Families whose names come first where there is no room for all.
 const IMPORTANT = new Map([
@@ -87,7 +87,7 @@ export function createSight({app, camera, canvas, overlay, sceneNow, size}) {
     const inSight = scene.items.filter(
       (item) => item.x > left && item.x < right && item.y > top && item.y < bottom,
     );
-    const shown = inSight.slice(0, MOST_ELEMENTS);
+    const shown = inSight.slice(0, MAX_ELEMENTS);
     keep(
       nodeElements,
       nodesLayer,
@@ -102,7 +102,7 @@ export function createSight({app, camera, canvas, overlay, sceneNow, size}) {
     keep(
       edgeElements,
       edgesLayer,
-      edges.slice(0, MOST_ELEMENTS),
+      edges.slice(0, MAX_ELEMENTS),
       (edge) => edge.key,
       makeEdge,
       (edge) => edgeClass(scene, edge),
@@ -117,7 +117,7 @@ export function createSight({app, camera, canvas, overlay, sceneNow, size}) {
     keep(
       labelElements,
       labelsLayer,
-      labels.slice(0, MOST_ELEMENTS),
+      labels.slice(0, MAX_ELEMENTS),
       (label) => label.key,
       (label) => makeLabel(label, lettering),
       () => "edge-label",
@@ -125,9 +125,9 @@ export function createSight({app, camera, canvas, overlay, sceneNow, size}) {
     drawTurns(edges);
     drawFarNames(shown);
     const notes = [];
-    if (edges.length > MOST_ELEMENTS)
+    if (edges.length > MAX_ELEMENTS)
       notes.push(
-        `${edges.length - MOST_ELEMENTS} of ${edges.length} edges in sight are not drawn: zoom in`,
+        `${edges.length - MAX_ELEMENTS} of ${edges.length} edges in sight are not drawn: zoom in`,
       );
     if (inSight.length > shown.length)
       notes.push(

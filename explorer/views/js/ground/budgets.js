@@ -1,7 +1,7 @@
 // Budgets and places of the arena as data. Nothing is drawn here.
 
 export const STEP_BYTES = 64;
-const LEAST_SHARE = 8; // of the smallest peak that is known
+const MIN_SHARE = 8; // of the smallest peak that is known
 
 // Branches that differ in decisions alone.
 export function comparable(branches, branch) {
@@ -16,7 +16,7 @@ export function rangeOf(peaks, budget) {
   const known = peaks.filter((peak) => Number.isFinite(peak) && peak > 0);
   const up = (bytes) => Math.ceil(bytes / STEP_BYTES) * STEP_BYTES;
   const most = up(Math.max(...known, STEP_BYTES)) + STEP_BYTES;
-  const least = up(Math.min(...known, most) / LEAST_SHARE);
+  const least = up(Math.min(...known, most) / MIN_SHARE);
   return {least, most, value: Math.min(budget ?? most, most)};
 }
 

@@ -29,11 +29,11 @@ function fill(node, attributes, children) {
 // Hover texts and what is read aloud: names of models may have 10,000 characters, and no hover text
 // is as large as that. The whole name stands in the element itself, or one press away.
 const SPOKEN = new Set(["title", "aria-label", "aria-valuetext"]);
-const MOST_SPOKEN = 600;
+const MAX_SPOKEN = 600;
 
 function spoken(text) {
   const shown = text.replace(DIRECTION_MARKS, "\ufffd");
-  return shown.length > MOST_SPOKEN ? `${shown.slice(0, MOST_SPOKEN - 1)}…` : shown;
+  return shown.length > MAX_SPOKEN ? `${shown.slice(0, MAX_SPOKEN - 1)}…` : shown;
 }
 
 // Marks that turn the direction of the text around them: a name must not reverse our own words.

@@ -39,12 +39,12 @@ export function errorPosition(error, largest = 1) {
   );
 }
 
-export const MOST_DECIBELS = 60; // an error in 1,000: bytes seldom do better
+export const MAX_DECIBELS = 60; // an error in 1,000: bytes seldom do better
 
 // The same of a quantized tensor's SQNR: 1 where noise is as large as the signal.
 export function quantizedPosition(decibels) {
   if (decibels === Infinity) return 0;
-  return Number.isFinite(decibels) ? Math.min(1, Math.max(0, 1 - decibels / MOST_DECIBELS)) : 1;
+  return Number.isFinite(decibels) ? Math.min(1, Math.max(0, 1 - decibels / MAX_DECIBELS)) : 1;
 }
 
 export function notCompared(app) {

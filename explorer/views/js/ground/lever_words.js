@@ -13,7 +13,7 @@ export const QUANTITIES = {
   sqnr_db: "decibels against the source",
   cycles: "cycles",
 };
-const MOST_OF_OTHERS = 40;
+const MAX_OTHER_LEVERS = 40;
 
 // An amount of a quantity with its unit.
 export function amountOf(quantity, value) {
@@ -59,7 +59,7 @@ export function triedSettings(settings, decisions) {
 // order of their first lever.
 export function grouped(levers, of = "") {
   const own = of ? levers.filter((lever) => lever.of === of) : [];
-  const others = levers.filter((lever) => !own.includes(lever)).slice(0, MOST_OF_OTHERS);
+  const others = levers.filter((lever) => !own.includes(lever)).slice(0, MAX_OTHER_LEVERS);
   /** @type {Map<string, any[]>} */
   const groups = new Map(own.length ? [[`of ${of}`, own]] : []);
   for (const lever of others) groups.set(lever.group, [...(groups.get(lever.group) ?? []), lever]);

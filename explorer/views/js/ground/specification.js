@@ -8,7 +8,7 @@ import {cutMiddle} from "../measures/column_names.js";
 import {launchesOf} from "../measures/launches.js";
 import {fork} from "../measures/quantization_fork.js";
 
-const MOST_NAME = 56; // characters, in a cell
+const MAX_NAME = 56; // characters, in a cell
 const PIXEL = 6; // of an image, in pixels of the screen
 const ROLES = new Set(["accent", "background", "line", "quiet", "border", "raised", "text"]);
 const COLOUR = /^#[0-9a-f]{6}$/;
@@ -253,7 +253,7 @@ function contentOf(cell, isCode) {
   const [look, share] = Array.isArray(cell) ? cell.slice(3) : [];
   const text = clip(textOf(cell), 400);
   if (!isCode) return [glyphOf(look), text, barOf(share)];
-  const shown = cutMiddle(text, MOST_NAME);
+  const shown = cutMiddle(text, MAX_NAME);
   const title = shown === text ? null : text;
   return [glyphOf(look), element("span", {class: "mono", title}, shown), barOf(share)];
 }

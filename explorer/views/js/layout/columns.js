@@ -4,8 +4,8 @@
 export const VERTICAL_GAP = 22;
 const COMFORTABLE = 1; // no more columns than it takes to be seen at this scale
 const WORTH_A_COLUMN = 1.06; // how much larger one more column must make it
-const MOST_COLUMNS = 40;
-const LEAST_RANKS = 3; // in a column
+const MAX_COLUMNS = 40;
+const MIN_RANKS = 3; // in a column
 const CROSSING_COST = 60; // in pixels off the ideal place of a cut, for an edge that it cuts
 const NEAR = 0.35; // of a column's height: how far off its ideal place a cut may be,
 const FAR = 0.7; // and how far where there is none so near
@@ -19,7 +19,7 @@ export function chooseColumns(bands, cutting, room, wasHead) {
   let best = [0],
     scale = scaleOf(best, bands, cutting, room),
     kept = null;
-  const most = Math.min(MOST_COLUMNS, Math.floor(bands.length / LEAST_RANKS));
+  const most = Math.min(MAX_COLUMNS, Math.floor(bands.length / MIN_RANKS));
   const former = bands.filter((_, rank) => wasHead(rank)).length;
   for (let count = 2; count <= most && scale < COMFORTABLE; count += 1) {
     const heads = cutEvenly(count, bands, cutting, wasHead);

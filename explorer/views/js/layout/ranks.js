@@ -169,8 +169,8 @@ export function assignRanks(count, edges, first, last) {
   return {ranks, depths, isLoose};
 }
 
-const MOST_ABREAST = 5; // of ends that are alike
-const LEAST_ABREAST = 4; // where there are more of them
+const MAX_ABREAST = 5; // of ends that are alike
+const MIN_ABREAST = 4; // where there are more of them
 
 // Many results of the same operations, or many inputs of the same ones, stand in several rows: side
 // by side a dozen of them would be far wider than everything else.
@@ -183,10 +183,10 @@ function spreadSiblings(ranks, above, below, ports) {
       if (!groups.has(key)) groups.set(key, []);
       groups.get(key).push(node);
     });
-    return [...groups.values()].filter((group) => group.length > MOST_ABREAST);
+    return [...groups.values()].filter((group) => group.length > MAX_ABREAST);
   };
   const rowsOf = (group) => {
-    const most = Math.max(LEAST_ABREAST, Math.ceil(Math.sqrt(1.5 * group.length)));
+    const most = Math.max(MIN_ABREAST, Math.ceil(Math.sqrt(1.5 * group.length)));
     const each = Math.ceil(group.length / Math.ceil(group.length / most));
     return (index) => Math.floor(index / each);
   };

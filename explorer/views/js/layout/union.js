@@ -6,8 +6,8 @@
 
 import {placeProgram} from "./program.js";
 
-const MOST_CANDIDATES = 64; // places that are looked at for one new operation
-const MOST_STEPS = 64; // places that are looked at for a way over empty ones
+const MAX_CANDIDATES = 64; // places that are looked at for one new operation
+const MAX_STEPS = 64; // places that are looked at for a way over empty ones
 const ENDS = new Set(["input", "output", "weight"]); // share places only among themselves
 
 // graphs: [{items: [{id, block, family, sources}], edges: [[source, target]]}], one per snapshot;
@@ -73,7 +73,7 @@ function sharePlaces(graphs, shares) {
       for (const source of sources) {
         if (!bySource.has(source)) bySource.set(source, []);
         const places = bySource.get(source);
-        if (!places.slice(-MOST_CANDIDATES).includes(place)) places.push(place);
+        if (!places.slice(-MAX_CANDIDATES).includes(place)) places.push(place);
       }
     }
   return {placeOf, alive, blockOf: new Map([...latest].map(([place, {block}]) => [place, block]))};
@@ -82,7 +82,7 @@ function sharePlaces(graphs, shares) {
 function vacantPlace({item, life, sources, alive, latest, bySource}) {
   const shared = new Map();
   for (const source of sources)
-    for (const place of (bySource.get(source) ?? []).slice(-MOST_CANDIDATES))
+    for (const place of (bySource.get(source) ?? []).slice(-MAX_CANDIDATES))
       shared.set(place, (shared.get(place) ?? 0) + 1);
   const endOf = ({family}) => (ENDS.has(family) ? family : "");
   let best,
@@ -147,7 +147,7 @@ function shortPath({source, target, life}, below, alive, taken) {
   const isFree = (place) => !taken.has(place) && !(alive.get(place) & life);
   const stack = [...(below.get(source) ?? [])].filter(isFree);
   const from = new Map(stack.map((place) => [place, source]));
-  for (let step = 0; step < MOST_STEPS && stack.length; step += 1) {
+  for (let step = 0; step < MAX_STEPS && stack.length; step += 1) {
     const place = stack.pop();
     const next = below.get(place) ?? new Set();
     if (next.has(target)) {

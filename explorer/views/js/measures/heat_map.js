@@ -8,14 +8,14 @@ import {clip} from "../ground/scene.js";
 import {fitText} from "../graph/names_that_fit.js";
 
 const ROW = 14;
-const MOST_ROW = 30; // where there is room
-const MOST_CELL = 72;
-const LEAST_CELL = 4;
+const MAX_ROW = 30; // where there is room
+const MAX_CELL = 72;
+const MIN_CELL = 4;
 const WIDE_CELL = 44; // from here on names stand level, below that they lean
 const HEAD_LEVEL = 16;
 const HEAD_LEANING = 50;
 const SPARE = 24; // below the last row
-const MOST_HEAD = 120; // where there is room
+const MAX_HEAD = 120; // where there is room
 const LEAN = 0.85; // radians
 const NAME_PIXELS = 13; // between two leaning names
 const NAME_CHARACTERS = 10;
@@ -133,14 +133,14 @@ export function heatMap(app, table, options) {
   function paint() {
     const width = frame.clientWidth;
     if (!width) return;
-    cell = Math.max(LEAST_CELL, Math.min(MOST_CELL, Math.floor(width / count)));
+    cell = Math.max(MIN_CELL, Math.min(MAX_CELL, Math.floor(width / count)));
     // Names get what room there is first, then rows.
     const room = Math.max(0, node.clientHeight - SPARE - HEAD_LEANING - ROW * lines.length);
     const longest = Math.max(...shownNames.map((name) => name.length)) * CHARACTER_PIXELS;
-    const wanted = Math.min(MOST_HEAD, Math.sin(LEAN) * longest + 16) - HEAD_LEANING;
+    const wanted = Math.min(MAX_HEAD, Math.sin(LEAN) * longest + 16) - HEAD_LEANING;
     const toHead = Math.max(0, Math.min(room, Math.floor(wanted)));
     headHeight = HEAD_LEANING + toHead;
-    tall = Math.min(MOST_ROW, Math.floor(ROW + (room - toHead) / lines.length));
+    tall = Math.min(MAX_ROW, Math.floor(ROW + (room - toHead) / lines.length));
     node.style.setProperty("--heat-row", `${tall}px`);
     spacer.style.width = `${cell * count}px`;
     spacer.style.height = plot.node.style.height = `${tall * lines.length}px`;

@@ -1,6 +1,6 @@
 // Errors of tensors by several metrics: their words, their place on the scale, which is worse.
 
-import {MOST_DECIBELS, errorPosition, quantizedPosition} from "../ground/errors.js";
+import {MAX_DECIBELS, errorPosition, quantizedPosition} from "../ground/errors.js";
 import {decibelsText, errorText} from "../ground/numbers.js";
 
 export const METRICS = {
@@ -41,5 +41,5 @@ export const METRICS = {
 // Of a quantized program against the float model, whose SQNR has another scale.
 export const FLOAT_METRICS = {
   ...METRICS,
-  sqnr: {...METRICS.sqnr, low: `≥${MOST_DECIBELS} dB`, at: quantizedPosition},
+  sqnr: {...METRICS.sqnr, low: `≥${MAX_DECIBELS} dB`, at: quantizedPosition},
 };

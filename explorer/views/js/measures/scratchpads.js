@@ -4,7 +4,7 @@ import {element} from "../ground/dom.js";
 import {bytesText, countText, exactText} from "../ground/numbers.js";
 import {placed} from "./placed.js";
 
-const MOST_BANK_LINES = 64;
+const MAX_BANK_LINES = 64;
 
 // row: a layer with uses as lists in the order of `payload/counted_layers.py`; pads: [[name, bytes,
 // banks]]. A scratchpad is drawn as far as the layer uses it.
@@ -44,7 +44,7 @@ function padOf([name, size, banks], uses, {from, to}) {
   const box = element("div", {class: "pad", role: "list", "aria-label": `buffers in ${name}`});
   const bank = size / banks;
   const used = Math.min(Math.ceil(reach / bank), banks);
-  for (let line = 1; line < used && used <= MOST_BANK_LINES; line += 1)
+  for (let line = 1; line < used && used <= MAX_BANK_LINES; line += 1)
     box.append(placed("pad-bank", {top: (line * bank) / reach}));
   for (const use of uses) {
     const words =

@@ -15,7 +15,7 @@ import {lifeText, sideContent} from "./side.js";
 
 const PIN_PIXELS = 14;
 const DRAG_PIXELS = 4;
-const MOST_PARTS = 6;
+const MAX_PARTS = 6;
 
 // Its values; of a state with its name, for all of them are this one object.
 function nameOf(buffer) {
@@ -263,7 +263,7 @@ export async function memoryView(app) {
   function partLines({parts}) {
     const shown = [...parts]
       .sort((a, b) => a.offset - b.offset || b.size - a.size)
-      .slice(0, MOST_PARTS);
+      .slice(0, MAX_PARTS);
     const lines = shown.map((part) =>
       element(
         "div",
@@ -272,8 +272,8 @@ export async function memoryView(app) {
           `from its byte ${exactText(part.offset)} on`,
       ),
     );
-    return parts.length > MOST_PARTS
-      ? [...lines, element("div", {}, `and ${parts.length - MOST_PARTS} more values`)]
+    return parts.length > MAX_PARTS
+      ? [...lines, element("div", {}, `and ${parts.length - MAX_PARTS} more values`)]
       : lines;
   }
 

@@ -10,8 +10,8 @@ import {clip} from "../ground/scene.js";
 import {READ_ONLY} from "../branches/session.js";
 
 const SNAP_PIXELS = 6;
-const MOST_OVERLAPS_DRAWN = 100;
-const MOST_OVERLAPS_NAMED = 3;
+const MAX_OVERLAPS_DRAWN = 100;
+const MAX_OVERLAPS_NAMED = 3;
 
 // Buffers that would share bytes with `buffer` at an offset, at a time when both live.
 function overlapsAt(memory, buffer, offset) {
@@ -66,7 +66,7 @@ export function createPlacing(app, memory, plot, geometry, onchange) {
         ...box,
       ),
     ];
-    for (const other of overlaps().slice(0, MOST_OVERLAPS_DRAWN)) {
+    for (const other of overlaps().slice(0, MAX_OVERLAPS_DRAWN)) {
       const first = Math.max(buffer.first, other.first),
         last = Math.min(buffer.last, other.last);
       const low = Math.max(offset, other.offset),
@@ -103,12 +103,12 @@ export function createPlacing(app, memory, plot, geometry, onchange) {
     if (!others.length)
       return `${at}: free${top > memory.peak ? `, raises the peak to ${bytesText(top)}` : ""}`;
     const names = others
-      .slice(0, MOST_OVERLAPS_NAMED)
+      .slice(0, MAX_OVERLAPS_NAMED)
       .map((other) => clip(other.values[0], 24))
       .join(", ");
     const pinned = others.find((other) => pins().has(other.id));
     if (pinned) return `${at}: ${clip(pinned.values[0], 24)} is pinned there`;
-    const unnamed = others.length - MOST_OVERLAPS_NAMED;
+    const unnamed = others.length - MAX_OVERLAPS_NAMED;
     const more = unnamed > 0 ? ` and ${unnamed} more` : "";
     return `${at}: overlaps ${names}${more}, to be placed anew`;
   }

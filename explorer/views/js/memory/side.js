@@ -10,8 +10,8 @@ import {drawParts} from "../ground/specification.js";
 import {bufferName} from "./painting.js";
 import {canFork, pinForm, refusalList} from "./placing.js";
 
-const MOST_HEADING = 40; // characters of a name
-const MOST_AT_PEAK = 40;
+const MAX_HEADING = 40; // characters of a name
+const MAX_AT_PEAK = 40;
 
 // buffer: the chosen one, or undefined; note: why one that was dropped stays where it was;
 // choose(buffer) chooses another.
@@ -75,13 +75,13 @@ export function sideContent({app, memory, peakStep, placing, buffer, note, choos
             element(
               "span",
               {class: "as-written"},
-              tailOf(stepName(app, memory, peakStep), MOST_HEADING),
+              tailOf(stepName(app, memory, peakStep), MAX_HEADING),
             ),
           ),
           element(
             "ul",
             {class: "plain at-peak"},
-            living.slice(0, MOST_AT_PEAK).map((item) =>
+            living.slice(0, MAX_AT_PEAK).map((item) =>
               element(
                 "li",
                 {},
@@ -99,11 +99,11 @@ export function sideContent({app, memory, peakStep, placing, buffer, note, choos
               ),
             ),
           ),
-          living.length > MOST_AT_PEAK
+          living.length > MAX_AT_PEAK
             ? element(
                 "p",
                 {class: "cap"},
-                `${living.length - MOST_AT_PEAK} smaller ones are not listed`,
+                `${living.length - MAX_AT_PEAK} smaller ones are not listed`,
               )
             : null,
         ]

@@ -2,7 +2,7 @@
 
 // In the order in which a program goes through them.
 export const CODE_LEVELS = ["model", "ir", "loops", "c", "assembly", "other"];
-const LEAST_PIXELS = 376; // of a column: half a line of C without scrolling
+const MIN_PIXELS = 376; // of a column: half a line of C without scrolling
 
 // null where one level at a time is shown. hasLines: whether the author's lines are known, which
 // then stand first; absent: levels of which nothing is known here, for which no room is kept.
@@ -14,7 +14,7 @@ export function levelsShown({preset, levels}, tab, pixels, {hasLines, absent}) {
   if (preset !== "source" || (tab === "model" && !hasLines)) return null;
   const [model, ...all] = CODE_LEVELS;
   const made = all.filter((level) => level === tab || !absent.includes(level));
-  const count = Math.max(2, Math.min(made.length - 1, Math.floor(pixels / LEAST_PIXELS)));
+  const count = Math.max(2, Math.min(made.length - 1, Math.floor(pixels / MIN_PIXELS)));
   if (!hasLines) return around(made, tab, count);
   const others = count === 2 && tab === model ? ["c"] : around(made, tab, count - 1);
   return [model, ...others];

@@ -50,7 +50,7 @@ export const IN_LINK = [
   "open",
   "panes",
 ];
-const MOST_OPEN_IN_LINK = 60;
+const MAX_OPEN_IN_LINK = 60;
 const NUMBERS_IN_LINK = new Set(["pass", "rewrite", "step"]);
 const CHOICES_IN_LINK = {
   tab: ["operation", "model", "ir", "loops", "c", "assembly", "other", "tensors", "fork"],
@@ -85,7 +85,7 @@ export function stateToLink(state, others = {}) {
   for (const name of IN_LINK) {
     if (name === "open") {
       if (String(state.open) !== String(state.initially))
-        parts.set(name, state.open.slice(0, MOST_OPEN_IN_LINK).join("."));
+        parts.set(name, state.open.slice(0, MAX_OPEN_IN_LINK).join("."));
     } else if (name === "panes") {
       if (panesText(state.panes)) parts.set(name, panesText(state.panes));
     } else if (state[name] !== FRESH_STATE[name]) parts.set(name, String(state[name]));
@@ -135,7 +135,7 @@ export function stateFromLink(link, head, isServed) {
         .split(".")
         .map(Number)
         .filter((block) => Number.isInteger(block) && block > 0)
-        .slice(0, MOST_OPEN_IN_LINK);
+        .slice(0, MAX_OPEN_IN_LINK);
     else patch[name] = value;
   }
   if (patch.pass >= head.passes.length) delete patch.pass;

@@ -4,7 +4,7 @@ import {element} from "../ground/dom.js";
 import {countText, percentText, secondsText} from "../ground/numbers.js";
 import {drawParts} from "../ground/specification.js";
 
-const MOST_SHARES = 300;
+const MAX_SHARES = 300;
 
 // One row per kernel, or per set of source nodes: nodes that were fused into one kernel share its
 // time, which nothing measured one by one.
@@ -42,7 +42,7 @@ export function shareBars(app, profile, by) {
   const table = {
     kind: "table",
     title: `time by ${by === "kernel" ? "kernel" : "source node"}`,
-    cap: MOST_SHARES,
+    cap: MAX_SHARES,
     columns: [
       ["names", by === "kernel" ? "kernel" : "nodes of the model", "", false, true],
       ["time", "time", "", true, false, "seconds"],

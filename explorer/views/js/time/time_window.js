@@ -1,6 +1,6 @@
 // The part of a clock that is looked at: from 0 to `end`, moved and zoomed within that.
 
-const MOST_ZOOM = 1e5;
+const MAX_ZOOM = 1e5;
 
 // {from, to, end}, and what changes it; `onchange` is called at most once per frame.
 export function timeWindow(end, onchange) {
@@ -23,12 +23,12 @@ export function timeWindow(end, onchange) {
     move,
     all: () => move(0, end),
     zoom(factor, at = (view.from + view.to) / 2) {
-      const span = Math.min(end, Math.max(end / MOST_ZOOM, (view.to - view.from) * factor));
+      const span = Math.min(end, Math.max(end / MAX_ZOOM, (view.to - view.from) * factor));
       move(at - ((at - view.from) / (view.to - view.from)) * span, span);
     },
     // An interval with a tenth of its length at both sides.
     fit(from, to) {
-      const span = Math.min(end, Math.max(end / MOST_ZOOM, 1.2 * (to - from)));
+      const span = Math.min(end, Math.max(end / MAX_ZOOM, 1.2 * (to - from)));
       move((from + to - span) / 2, span);
     },
     // What is out of sight comes into its middle.

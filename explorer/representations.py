@@ -22,7 +22,7 @@ from explorer.compilation import (
 )
 from explorer.compilation.branching import Branches
 from explorer.compilation.custom_passes.pipelines import near_name
-from explorer.compilation.measurements.ladders import Bars
+from explorer.compilation.measurements.schedule_steps import Bars
 from explorer.errors import InputError
 from explorer.files import write_file
 from explorer.ir.program import Snapshot
@@ -192,7 +192,7 @@ def explore(
     at: Mapping[str, str] | None,
 ) -> AnyWidget:
     """See `Explorable.explore`."""
-    from explorer.runtime.assembly.asked import answer
+    from explorer.runtime.assembly.queries import answer
     from explorer.views import widget
 
     # A saved trace may be a stranger's: its source is for reading.

@@ -11,7 +11,7 @@ import onnx
 import pytest
 
 import explorer
-from explorer.compilation.measurements.ladders import Bars, Ladder, Rung
+from explorer.compilation.measurements.schedule_steps import Bars, Ladder, Rung
 from explorer.ir.rewriting.passes import PassResult
 from explorer.representations import _REPRESENTATIONS, _SPECIFICATIONS
 from explorer.results import Candidate, KernelSearch, SearchResult

@@ -7,18 +7,18 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 ROW = re.compile(r"^\| ([^|]+) \| ([^|]+) \| \[`(\w+)`\]\(\.\./([\w/.]+)\) \|$", re.MULTILINE)
 REPLACED_FILES = {
     "beside", "kept", "kept_files", "kept_parts", "starting", "turns", "words",
-    "own_factors", "elsewhere", "remembering", "exact_factors",
+    "own_factors", "elsewhere", "remembering", "exact_factors", "asked", "carried", "film",
+    "ladders", "late", "looks", "made_from", "opened", "pieces", "sight", "steady", "twins",
 }  # fmt: skip
 """Names of files of the compiler that others took the place of (`words` of 16 bits: `int16`)."""
 ALLOWED = {"explorer/ir/patterns/words.py"}
 """Functions of the pattern language."""
-REPLACED_PREFIX = re.compile(r"^_?(?:MOST|LEAST)_\w+ *(?::.*)?=", re.MULTILINE)
+REPLACED_PREFIX = re.compile(r"^(?:const )?_?(?:MOST|LEAST)_\w+ *(?::.*)?=", re.MULTILINE)
 
 
 def sources():
-    """The modules of the compiler without its views."""
-    views = REPOSITORY / "explorer" / "views"
-    return [p for p in REPOSITORY.glob("explorer/**/*.py") if views not in p.parents]
+    """The modules of the compiler and of the page."""
+    return [p for suffix in ("py", "js") for p in REPOSITORY.glob(f"explorer/**/*.{suffix}")]
 
 
 def test_each_term_is_defined_in_the_file_that_it_links_to():

@@ -30,7 +30,7 @@ class TimingOrder:
     number: int = 0
     most: int = 0
     error: str = ""
-    result: Any = None  # JSON, see explorer.views.payload.turns
+    result: Any = None  # JSON, see explorer.views.payload.interleaved
 
     @property
     def is_running(self) -> bool:

@@ -201,7 +201,7 @@ class Compiler(Protocol):
     def turns(
         self, request: CompileRequest, others: Sequence[CompileRequest], progress: Progress
     ) -> dict[str, Any]:
-        """Times a compilation and others in turns; see `explorer.views.payload.turns`."""
+        """Times a compilation and others in turns; see `explorer.views.payload.interleaved`."""
         ...
 
     def forget(self, request: CompileRequest) -> None:

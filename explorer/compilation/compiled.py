@@ -30,7 +30,7 @@ from explorer.compilation.flash import code_of, require_code, require_weights
 from explorer.compilation.kernel_records import schedule_calls, with_assembly, with_schedule
 from explorer.compilation.knobs import knobs_of
 from explorer.compilation.measurements.costs import cost_machine_for
-from explorer.compilation.measurements.ladders import Ladder, measure_ladder
+from explorer.compilation.measurements.schedule_steps import Ladder, measure_ladder
 from explorer.compilation.placements import assigned_devices, placement_of
 from explorer.compilation.running import Run
 from explorer.compilation.settings.settings import Settings, machine_lanes, other_targets

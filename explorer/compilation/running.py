@@ -245,7 +245,7 @@ def _import(model: SourceModel, settings: Settings) -> tuple[str, OpenedProgram]
             raise
     # What only a run decides is left to the host; sizes that are known decide more beforehand.
     sizes = ", ".join(f"{name} = {size}" for name, size in settings.dimensions.items())
-    found = open_program(model, settings.dimensions, has_late_nodes=True)
+    found = open_program(model, settings.dimensions, has_deferred_nodes=True)
     return (f" (imported at {sizes})" if sizes else ""), found
 
 

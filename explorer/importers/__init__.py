@@ -114,14 +114,15 @@ def to_top(
 def open_program(
     model: SourceModel,
     dimensions: Mapping[str, int] | None = None,
-    has_late_nodes: bool = False,
+    has_deferred_nodes: bool = False,
 ) -> OpenedProgram:
     """As `to_top`, with the model as it is, and one rewrite for every node that leads from that
     to the program.
 
-    has_late_nodes: nodes whose form a run decides become operations that it imports (`top.node`).
+    has_deferred_nodes: nodes of which a run decides the form become operations that the run
+    imports (`top.node`).
     """
-    return importer_of(model).open_program(model, dimensions, has_late_nodes)
+    return importer_of(model).open_program(model, dimensions, has_deferred_nodes)
 
 
 def program_inputs(
@@ -162,10 +163,12 @@ def read_meanings(module: ModuleOp) -> None:
 
     ModelError for what no importer reads.
     """
-    from explorer.ir.top.late import LateNodeOp, MeaningAttr, UnreadMeaning
+    from explorer.ir.top.data_dependent import DataDependentNodeOp, MeaningAttr, UnreadMeaning
 
     for op in module.walk():
-        if isinstance(op, LateNodeOp) and isinstance(unread := op.meaning.data, UnreadMeaning):
+        if isinstance(op, DataDependentNodeOp) and isinstance(
+            unread := op.meaning.data, UnreadMeaning
+        ):
             known = [f for f in FORMATS if f.name == unread.format and f.importer is not None]
             if not known:
                 raise ModelError(f"the text says of {unread.name} what no importer reads")

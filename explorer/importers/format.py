@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from explorer.importers.model import ExaminedModel, OpenedProgram, SourceModel
-    from explorer.ir.top.late import Meaning
+    from explorer.ir.top.data_dependent import Meaning
     from explorer.ir.weights import Weights
 
 _ZIP = b"PK\x03\x04"
@@ -50,12 +50,12 @@ class Importer(Protocol):
         self,
         model: SourceModel,
         dimensions: Mapping[str, int] | None = None,
-        has_late_nodes: bool = False,
+        has_deferred_nodes: bool = False,
     ) -> OpenedProgram:
         """The model as it is, the same in `top` operations, and one rewrite for every node.
 
         `dimensions` gives sizes to symbolic dimensions of the inputs; others stay symbolic.
-        has_late_nodes: nodes whose form a run decides become operations that it imports
+        has_deferred_nodes: nodes whose form a run decides become operations that it imports
         (`top.node`), where the format has such nodes.
         UnsupportedError lists every node that cannot be converted; ModelError names a node whose
         operands do not fit it.

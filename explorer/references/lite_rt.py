@@ -27,8 +27,8 @@ import numpy as np
 from explorer.errors import ModelError
 from explorer.importers.model import SourceModel
 from explorer.importers.tflite.file.contents import Tensor, TfliteContent
-from explorer.references.opened import OpenedInChild
 from explorer.references.process import IDLE_SECONDS, Limits, ReferenceProcess
+from explorer.references.reference_session import ReferenceSession
 
 Kernels = Literal["reference", "optimized", "xnnpack"]
 EXTRA = "nn-compiler-explorer[tflite]"
@@ -81,7 +81,7 @@ def open_model(
     kernels: Kernels = "xnnpack",
     threads: int = 1,
     process: ReferenceProcess | None = None,
-) -> OpenedInChild:
+) -> ReferenceSession:
     """Loads a model. ModelError where LiteRT is not installed or does not load it.
 
     `kernels`: those that are written for clarity (`reference`) or for speed (`optimized`), with all
@@ -100,10 +100,10 @@ def open_model(
         "outputs": {name: t.index for name, t in _shown(content, kernels != "xnnpack").items()},
     }
     chosen = shared_process(LITE_RT) if process is None else process
-    return OpenedInChild(chosen, request, bytes(content.file), model.name, file)
+    return ReferenceSession(chosen, request, bytes(content.file), model.name, file)
 
 
-def open_micro(model: SourceModel) -> OpenedInChild:
+def open_micro(model: SourceModel) -> ReferenceSession:
     """As `open_model` with the reference kernels, in TFLite Micro."""
     content = content_of(model)
     file = "" if model.path is None else str(model.path)
@@ -116,7 +116,7 @@ def open_micro(model: SourceModel) -> OpenedInChild:
         "inputs": [t.name for t in content.main.inputs],
         "outputs": {name: [t.index, list(t.shape)] for name, t in _shown(content, True).items()},
     }
-    return OpenedInChild(shared_process(MICRO), request, bytes(content.file), model.name, file)
+    return ReferenceSession(shared_process(MICRO), request, bytes(content.file), model.name, file)
 
 
 def _settable(content: TfliteContent) -> dict[str, int]:
@@ -163,7 +163,7 @@ def _most_bytes(tensor: Tensor) -> int:
     return 8 if tensor.element_type in ("int64", "float64", "uint64") else 4
 
 
-def open_alone(model: SourceModel, *, threads: int = 1) -> OpenedInChild:
+def open_alone(model: SourceModel, *, threads: int = 1) -> ReferenceSession:
     """As `open_model`, in a child of its own, which ends when the model is closed."""
     process = own_process()
     try:

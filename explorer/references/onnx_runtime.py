@@ -22,8 +22,8 @@ from onnx import GraphProto, ModelProto
 from explorer.errors import ModelError
 from explorer.importers.model import SourceModel
 from explorer.importers.onnx.file.reading import OnnxContent
-from explorer.references.opened import OpenedInChild
 from explorer.references.process import IDLE_SECONDS, Limits, ReferenceProcess
+from explorer.references.reference_session import ReferenceSession
 from explorer.references.saturation import with_unsigned_weights
 
 NAME = "onnxruntime"
@@ -42,7 +42,7 @@ def open_model(
     sizes: Mapping[str, int] | None = None,
     addition: GraphProto | None = None,
     process: ReferenceProcess | None = None,
-) -> OpenedInChild:
+) -> ReferenceSession:
     """Loads a model. ModelError where onnxruntime does not load it.
 
     `is_exact`: an optimized model's products of bytes are right on every processor, which is not
@@ -80,7 +80,7 @@ def open_proto(
     sizes: Mapping[str, int] | None = None,
     addition: GraphProto | None = None,
     process: ReferenceProcess | None = None,
-) -> OpenedInChild:
+) -> ReferenceSession:
     """As `open_model`, of a model that was made here. `label` stands in messages; `folder` holds
     its external data. A model that is to judge, not optimized, has unsigned weights where products
     of bytes would saturate on some processors (`saturation`).
@@ -95,7 +95,7 @@ def open_proto(
         "threads": threads,
         "sizes": dict(sizes or {}),
     }
-    return OpenedInChild(
+    return ReferenceSession(
         shared_process() if process is None else process,
         request,
         _serialized(proto, addition, file),
@@ -110,7 +110,7 @@ def open_alone(
     threads: int = 1,
     is_exact: bool = False,
     sizes: Mapping[str, int] | None = None,
-) -> OpenedInChild:
+) -> ReferenceSession:
     """As `open_model`, in a child of its own, which ends when the model is closed."""
     process = own_process()
     try:

@@ -20,8 +20,8 @@ from pathlib import Path
 from explorer.errors import ModelError
 from explorer.importers.caffe.file.reading import CaffeContent
 from explorer.importers.model import SourceModel
-from explorer.references.opened import OpenedInChild
 from explorer.references.process import IDLE_SECONDS, ReferenceProcess
+from explorer.references.reference_session import ReferenceSession
 
 NAME = "OpenCV"
 PACKAGE = "opencv-python-headless"
@@ -54,7 +54,7 @@ def open_net(
     threads: int = 1,
     is_exact: bool = False,
     process: ReferenceProcess | None = None,
-) -> OpenedInChild:
+) -> ReferenceSession:
     """Loads a net whose inputs have these sizes. ModelError where OpenCV is not installed or does
     not load it. `is_exact`: every layer by itself, none fused with others."""
     content = content_of(model)
@@ -75,7 +75,7 @@ def open_net(
         "shown": [value.name for value in model.outputs],
     }
     chosen = shared_process() if process is None else process
-    return OpenedInChild(chosen, request, bytes(content.weights), model.name, file)
+    return ReferenceSession(chosen, request, bytes(content.weights), model.name, file)
 
 
 def open_alone(
@@ -84,7 +84,7 @@ def open_alone(
     *,
     threads: int = 1,
     is_exact: bool = False,
-) -> OpenedInChild:
+) -> ReferenceSession:
     """As `open_net`, in a child of its own, which ends when the net is closed."""
     process = ReferenceProcess(NAME, PROGRAM)
     try:

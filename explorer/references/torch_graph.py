@@ -31,8 +31,8 @@ from explorer.importers.pytorch.file.program import (
 )
 from explorer.importers.pytorch.file.reading import PytorchContent
 from explorer.importers.pytorch.operators.register import is_known
-from explorer.references.opened import OpenedInChild
 from explorer.references.process import IDLE_SECONDS, ReferenceProcess
+from explorer.references.reference_session import ReferenceSession
 
 NAME = "PyTorch"
 PACKAGE = "torch"
@@ -55,7 +55,7 @@ def open_graph(
     threads: int = 1,
     compiles: bool = False,
     process: ReferenceProcess | None = None,
-) -> OpenedInChild:
+) -> ReferenceSession:
     """Sends a graph. ModelError where PyTorch is not installed, or a call is none that is run.
 
     compiles: what is timed is what `torch.compile` makes of it."""
@@ -84,10 +84,10 @@ def open_graph(
         "shown": {tensors.get(v.name, v.name): v.element_type for v in model.outputs},
     }
     chosen = shared_process() if process is None else process
-    return OpenedInChild(chosen, request, content_bytes, model.name, file)
+    return ReferenceSession(chosen, request, content_bytes, model.name, file)
 
 
-def open_alone(model: SourceModel, *, threads: int = 1, compiles: bool = False) -> OpenedInChild:
+def open_alone(model: SourceModel, *, threads: int = 1, compiles: bool = False) -> ReferenceSession:
     """As `open_graph`, in a child of its own, which ends when the graph is closed."""
     process = ReferenceProcess(NAME, PROGRAM)
     try:

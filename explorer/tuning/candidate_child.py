@@ -19,7 +19,7 @@ import numpy as np
 
 from explorer.backends.interface import Backend
 from explorer.closing import Closing
-from explorer.compilation.measurements.ladders import NestProgram
+from explorer.compilation.measurements.schedule_steps import NestProgram
 from explorer.errors import DeviceError
 from explorer.results.encoding import to_json
 from explorer.runtime.child import Child

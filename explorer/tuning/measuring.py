@@ -24,7 +24,7 @@ import numpy as np
 
 from explorer.accuracy.metrics import tensor_error
 from explorer.backends.records import Opening
-from explorer.compilation.measurements.ladders import NestProgram, logical_results
+from explorer.compilation.measurements.schedule_steps import NestProgram, logical_results
 from explorer.errors import BuildError, DeviceError
 from explorer.kernels.schedules import ScheduledKernel
 from explorer.runtime.cache import ProgramCache

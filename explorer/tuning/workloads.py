@@ -19,7 +19,7 @@ from explorer.backends import backend_named
 from explorer.backends.interface import Backend
 from explorer.compilation.compilation import Compilation
 from explorer.compilation.measurements.costs import cost_machine_for
-from explorer.compilation.measurements.ladders import NestProgram, nest_program
+from explorer.compilation.measurements.schedule_steps import NestProgram, nest_program
 from explorer.compilation.settings.tuned import schedules_for
 from explorer.errors import DeviceError, InputError
 from explorer.ir.dialects.kernel import kernel_arguments

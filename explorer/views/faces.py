@@ -74,11 +74,11 @@ def measured_graph(title: str, values: Mapping[str, float]) -> Faces:
 
 
 def rewrites() -> Faces:
-    from explorer.views.static.rewrites import film_html, film_text
+    from explorer.views.static.rewrites import replay_html, replay_text
 
     return Faces(
-        text=lambda trace, index, _: film_text(trace, index),
-        html=film_html,
+        text=lambda trace, index, _: replay_text(trace, index),
+        html=replay_html,
         json=lambda trace, index: trace.passes[index].events,
     )
 

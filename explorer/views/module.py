@@ -51,7 +51,7 @@ STYLES = (
     "graph.css",
     "changes.css",
     "overlay.css",
-    "film.css",
+    "replay.css",
     "open_dialog.css",
     "file_pairs.css",
     "desk.css",

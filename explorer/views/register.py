@@ -73,8 +73,8 @@ VIEWS: tuple[View, ...] = (
         is_of_pass=True,
         faces=faces.rewrites,
         pane=Pane(
-            module=JAVASCRIPT / "frame" / "film.js",
-            function="filmView",
+            module=JAVASCRIPT / "frame" / "replay.js",
+            function="replayView",
             key="w",
             redraws=("rewrite",),
         ),

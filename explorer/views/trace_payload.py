@@ -43,7 +43,6 @@ from explorer.views.model_step import SOURCE_LEVEL, with_model_step
 from explorer.views.needs import parts_of
 from explorer.views.payload.comparison import comparison_payload, side_of
 from explorer.views.payload.difference import difference_payload
-from explorer.views.payload.film import film_makers, saved_keys
 from explorer.views.payload.links import links_payload
 from explorer.views.payload.measures import (
     METRICS,
@@ -64,6 +63,7 @@ from explorer.views.payload.passes import (
     rule_texts_payload,
     rules_payload,
 )
+from explorer.views.payload.replay import replay_makers, saved_keys
 from explorer.views.payload.snapshots import NODES, START, SnapshotParts
 from explorer.views.payload.text import Json
 from explorer.views.theme import REFERENCE, judge, judged_error
@@ -121,7 +121,7 @@ class TracePayload:
         return [*self.makers, *self.parts.drawn_makers(is_needed=False), *lines]
 
     def saved_chunks(self) -> dict[str, Json]:
-        """What a saved page holds, made now: all but some frames (`payload/film.py`), and but
+        """What a saved page holds, made now: all but some frames (`payload/replay.py`), and but
         excerpts, for it holds the whole."""
         keys = [key for key in saved_keys(self.makers) if not key.startswith(f"{START}/")]
         made = {key: self.makers[key]() for key in keys}
@@ -164,7 +164,7 @@ def trace_payload(
     makers = dict(parts.makers)
     for index, (record, diff) in enumerate(zip(trace.passes, trace.diffs, strict=True)):
         makers[f"pass/{index}"] = partial(pass_payload, record, diff)
-    makers |= film_makers(trace)
+    makers |= replay_makers(trace)
     makers["measures"] = partial(measures_payload, trace)
     makers["makers"] = partial(makers_payload, trace)
     makers["source"] = partial(_constant, [list(node) for node in trace.model.source_nodes])

@@ -22,7 +22,7 @@ from explorer.app.worker.saving import saved_file, text_file, zip_file
 from explorer.errors import DeviceError, TextError
 from explorer.results import Knob, Trace
 from explorer.results.runs.interleaved import InterleavedTiming, SideTimes, TimedSide
-from explorer.views.payload.turns import turns_payload
+from explorer.views.payload.interleaved import turns_payload
 
 OPTIONAL = ("remove-identities", "fuse-activation", "fuse-add")
 TARGETS = ("cpu", "broken", "slow", "deaf", "dying", "lost", "patient", "faulty")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from explorer.compilation.measurements.ladders import Ladder, Rung
+from explorer.compilation.measurements.schedule_steps import Ladder, Rung
 from explorer.course.exercises.compiling import SHARE_TOLERANCE, share_of_speed
 
 

@@ -19,6 +19,7 @@ from explorer.ir.top.attention import AttentionOp, RotaryOp
 from explorer.ir.top.casting import BitcastOp, CastOp
 from explorer.ir.top.control import IfOp, LoopOp
 from explorer.ir.top.data import ConvertLayoutOp, ReturnOp, TransferOp, WeightOp
+from explorer.ir.top.data_dependent import DataDependentNodeOp
 from explorer.ir.top.determinant import DeterminantOp
 from explorer.ir.top.elementwise import BinaryOp, SelectOp, UnaryOp
 from explorer.ir.top.indexing import (
@@ -29,7 +30,6 @@ from explorer.ir.top.indexing import (
     ScatterNdOp,
 )
 from explorer.ir.top.interpolation import InterpolateOp
-from explorer.ir.top.late import LateNodeOp
 from explorer.ir.top.linear.convolution import ConvOp
 from explorer.ir.top.linear.matmul import MatMulOp
 from explorer.ir.top.linear.matmul_blocks import MatMulBlocksOp
@@ -183,7 +183,7 @@ VALID = [
     Valid(ShapeOp, [reals(2, 3)]),
     Valid(RangeOp, [np.array(0.0), np.array(4.0), np.array(0.5)]),
 ]
-WITHOUT_OPERANDS_TO_FIT = {WeightOp, TransferOp, ConvertLayoutOp, ReturnOp, LateNodeOp}
+WITHOUT_OPERANDS_TO_FIT = {WeightOp, TransferOp, ConvertLayoutOp, ReturnOp, DataDependentNodeOp}
 IN_TESTS_OF_THEIR_OWN = {
     IfOp,
     LoopOp,

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import {suite, test} from "node:test";
 
-import {carriedInto, passCarriedInto} from "../../build/js/branches/carried.js";
+import {carriedInto, passCarriedInto} from "../../build/js/branches/propagated.js";
 import {fromBase, timeChange} from "../../build/js/branches/direction.js";
 import {inPairs} from "../../build/js/branches/file_pairs.js";
 import {align} from "../../build/js/code/in_step.js";

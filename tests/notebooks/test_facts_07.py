@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 import explorer
-from explorer.compilation.measurements.ladders import Ladder, Rung
+from explorer.compilation.measurements.schedule_steps import Ladder, Rung
 from explorer.course import exercises
 from explorer.course.predictions import check
 from explorer.kernels.schedules import Machine, schedule_kernel

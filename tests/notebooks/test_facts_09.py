@@ -9,7 +9,7 @@ import pytest
 
 import explorer as ex
 from explorer.compilation import Compilation
-from explorer.compilation.measurements.ladders import Ladder, Rung
+from explorer.compilation.measurements.schedule_steps import Ladder, Rung
 from explorer.course import exercises
 from explorer.course.predictions import check
 from explorer.results import Candidate, KernelSearch, SearchResult

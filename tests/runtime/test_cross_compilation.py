@@ -8,13 +8,13 @@ import pytest
 
 from explorer.errors import BuildError
 from explorer.results import KernelRecord, PhaseRecord, SourceText
-from explorer.runtime.assembly.asked import answer, tools
 from explorer.runtime.assembly.cross_compilation import (
     COMPILERS,
     INSTRUCTION_SETS,
     Build,
     cross_compile,
 )
+from explorer.runtime.assembly.queries import answer, tools
 
 PRELUDE = ("#include <stddef.h>", "typedef float float8 __attribute__((vector_size(32)));")
 LINES = (

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import explorer
-from explorer.compilation.measurements.ladders import NestProgram
+from explorer.compilation.measurements.schedule_steps import NestProgram
 from explorer.errors import DeviceError
 from explorer.runtime.devices import DeviceRecord, list_devices
 from explorer.tuning import candidate_child, measuring

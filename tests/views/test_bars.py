@@ -1,6 +1,6 @@
 """Measured numbers as bars, and rows where there is no pandas: text, HTML, and who shows them."""
 
-from explorer.compilation.measurements.ladders import Bars, Ladder, Rung
+from explorer.compilation.measurements.schedule_steps import Bars, Ladder, Rung
 from explorer.traces.tables import Table
 from explorer.views.catalog.bars import MAX_ROWS, bars, frame, ladder
 from explorer.views.renderers.html import html_of

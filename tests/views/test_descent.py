@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import explorer as ex
 from explorer.results import Delta, RewriteEvent, Trace
-from explorer.views.film.descent import Step, lines_of_makers
+from explorer.views.replay.descent import Step, lines_of_makers
 from explorer.views.static.operation import operation_text
 
 

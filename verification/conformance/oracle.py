@@ -13,7 +13,7 @@ from onnx.backend.base import Backend, BackendRep
 
 from explorer.errors import ModelError
 from explorer.references.onnx_runtime import open_proto
-from explorer.references.opened import OpenedInChild
+from explorer.references.reference_session import ReferenceSession
 
 ORACLE = "ONNXRUNTIME"
 """Stands where a device's name does."""
@@ -45,7 +45,7 @@ def accepts(model: ModelProto) -> bool:
     return True
 
 
-def _opened(model: ModelProto) -> OpenedInChild:
+def _opened(model: ModelProto) -> ReferenceSession:
     return open_proto(model, model.graph.name, is_optimized=False)
 
 

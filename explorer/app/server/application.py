@@ -36,8 +36,8 @@ from explorer.app.server.pages import Pages
 from explorer.app.server.redirect import open_page
 from explorer.app.state.page_json import searches_json, session_json
 from explorer.app.state.page_state import PageState
-from explorer.runtime.assembly.asked import PREFIX as ASKED
-from explorer.runtime.assembly.asked import answer
+from explorer.runtime.assembly.queries import PREFIX as ASKED
+from explorer.runtime.assembly.queries import answer
 from explorer.views.instructions.table import described
 from explorer.views.module import explorer_module
 from explorer.views.trace_payload import chunk_messages, encode

@@ -259,7 +259,7 @@ class ModelCompiler:
         self, request: CompileRequest, others: Sequence[CompileRequest], progress: Progress
     ) -> dict[str, Any]:
         from explorer.compilation.interleaved_timing import time_interleaved
-        from explorer.views.payload.turns import turns_payload
+        from explorer.views.payload.interleaved import turns_payload
 
         requests = [request, *others]
         compilations = [self._compiled(r, lambda name, index, total: None) for r in requests]

@@ -11,7 +11,7 @@ import numpy as np
 
 from explorer.compilation.compilation import Compilation, compile_model
 from explorer.compilation.custom_passes.pipelines import Insertion
-from explorer.compilation.measurements.ladders import Ladder
+from explorer.compilation.measurements.schedule_steps import Ladder
 from explorer.course.exercises import lookalikes
 from explorer.course.predictions import Judge, why_unfit, with_truth
 from explorer.errors import ExplorerError

@@ -18,7 +18,7 @@ from explorer.importers.model import ExaminedModel, OpenedProgram, SourceModel
 
 
 class FlatImporter(Importer, Protocol):
-    """See `Importer`; no node waits for what a run decides (`has_late_nodes`)."""
+    """See `Importer`; no node waits for what a run decides (`has_deferred_nodes`)."""
 
     def graph(self, model: SourceModel) -> FlatGraph:
         """The nodes of a model that `load` made, and what converts them."""
@@ -28,7 +28,7 @@ class FlatImporter(Importer, Protocol):
         self,
         model: SourceModel,
         dimensions: Mapping[str, int] | None = None,
-        has_late_nodes: bool = False,
+        has_deferred_nodes: bool = False,
     ) -> OpenedProgram:
         return self.graph(model).open_program(model, dimensions)
 

@@ -35,9 +35,9 @@ from explorer.importers.building.quantized_types import as_stored
 from explorer.importers.model import SourceModel, check_dimension_names
 from explorer.importers.onnx.block_size import find_block_size
 from explorer.importers.onnx.converters import find_converter, missing_reason
+from explorer.importers.onnx.data_dependent import data_dependent_node
 from explorer.importers.onnx.file.reading import OnnxContent, opset_versions, walk
 from explorer.importers.onnx.file.tensors import read_tensor
-from explorer.importers.onnx.late import late_node
 from explorer.importers.onnx.program.blocks import Blocks, find_blocks, is_blocked
 from explorer.importers.onnx.program.build import Build, Found
 from explorer.importers.onnx.program.function_bodies import (
@@ -118,14 +118,15 @@ NOTHING = Conversion(
 def convert(
     model: SourceModel,
     dimensions: Mapping[str, int] | None = None,
-    has_late_nodes: bool = False,
+    has_deferred_nodes: bool = False,
 ) -> Conversion:
     """As `to_top`, with what became of every node and tensor.
 
-    has_late_nodes: nodes whose form a run decides become operations that it imports (`late.py`).
+    has_deferred_nodes: nodes of which a run decides the form become operations that the run
+    imports (`data_dependent.py`).
     """
     check_dimension_names(model, dimensions or {})
-    importing = _Import(model, dimensions or {}, has_late_nodes=has_late_nodes)
+    importing = _Import(model, dimensions or {}, has_deferred_nodes=has_deferred_nodes)
     try:
         module, _ = importing.run()
     except (ModelError, UnsupportedError) as error:
@@ -138,13 +139,15 @@ def convert(
 def examine(
     model: SourceModel,
     dimensions: Mapping[str, int] | None = None,
-    has_late_nodes: bool = False,
+    has_deferred_nodes: bool = False,
 ) -> Conversion:
     """Converts as far as it goes and raises nothing: `problems` says what does not.
 
     A node that does not fit its operands, for which `convert` raises ModelError, is one of them.
     """
-    importing = _Import(model, dimensions or {}, is_examined=True, has_late_nodes=has_late_nodes)
+    importing = _Import(
+        model, dimensions or {}, is_examined=True, has_deferred_nodes=has_deferred_nodes
+    )
     try:
         module, _ = importing.run()
     except UnsupportedError:
@@ -161,9 +164,9 @@ class _Import:
         model: SourceModel,
         sizes: Mapping[str, int],
         is_examined: bool = False,
-        has_late_nodes: bool = False,
+        has_deferred_nodes: bool = False,
     ) -> None:
-        self.has_late_nodes = has_late_nodes
+        self.has_deferred_nodes = has_deferred_nodes
         """Whether nodes whose form a run decides become operations that it imports."""
         assert isinstance(model.content, OnnxContent)
         self.is_examined = is_examined
@@ -302,12 +305,12 @@ class _Import:
 
         What was made of the node so far is taken back.
         """
-        if not self.has_late_nodes:
+        if not self.has_deferred_nodes:
             return None
         self.scope, self.opsets, self.build.block, last = state
         discard(self.build.block, last)
         self.program.begin(node.name)
-        return late_node(node, proto, self.opsets, self.build, to_top)
+        return data_dependent_node(node, proto, self.opsets, self.build, to_top)
 
     def _finish(self, node: Node, results: Sequence[Imported | None]) -> None:
         self.results[node.name] = results

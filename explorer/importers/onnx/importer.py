@@ -13,15 +13,15 @@ from xdsl.dialects.builtin import ModuleOp
 from explorer.importers.format import Importer
 from explorer.importers.model import ExaminedModel, OpenedProgram, SourceModel
 from explorer.importers.onnx import convert, opening
+from explorer.importers.onnx.data_dependent import DataDependentNode
 from explorer.importers.onnx.file import reading, string_inputs
 from explorer.importers.onnx.file.external_files import external_files
 from explorer.importers.onnx.file.randomize import has_constant_weights, randomize_constant_weights
 from explorer.importers.onnx.file.structured_inputs import flattened
 from explorer.importers.onnx.file.tensors import read_tensor
-from explorer.importers.onnx.late import LateNode
 from explorer.importers.onnx.program import host_values
 from explorer.importers.onnx.source import source_program
-from explorer.ir.top.late import Meaning
+from explorer.ir.top.data_dependent import Meaning
 from explorer.ir.weights import Weights
 
 _KEEP_INDICES = ("Cast", "Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze")
@@ -39,9 +39,9 @@ class OnnxImporter(Importer):
         self,
         model: SourceModel,
         dimensions: Mapping[str, int] | None = None,
-        has_late_nodes: bool = False,
+        has_deferred_nodes: bool = False,
     ) -> OpenedProgram:
-        return opening.open_program(model, dimensions, has_late_nodes)
+        return opening.open_program(model, dimensions, has_deferred_nodes)
 
     def examine(
         self, model: SourceModel, dimensions: Mapping[str, int] | None = None
@@ -128,7 +128,7 @@ class OnnxImporter(Importer):
         return host_values.host_arrays(_proto(model), outputs)
 
     def read_meaning(self, name: str, content: str) -> Meaning:
-        return LateNode.read(name, content, convert.to_top)
+        return DataDependentNode.read(name, content, convert.to_top)
 
     def with_random_weights(self, model: SourceModel, seed: int) -> SourceModel:
         proto = _proto(model)

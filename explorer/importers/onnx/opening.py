@@ -26,13 +26,13 @@ BY_DEFINITION = "Written out by ONNX's own definition of the operator in terms o
 def open_program(
     model: SourceModel,
     dimensions: Mapping[str, int] | None = None,
-    has_late_nodes: bool = False,
+    has_deferred_nodes: bool = False,
 ) -> OpenedProgram:
     """The model as it is, the imported program, and the rewrites between the two.
 
-    `dimensions`, `has_late_nodes` and errors are those of `convert.convert`.
+    `dimensions`, `has_deferred_nodes` and errors are those of `convert.convert`.
     """
-    found = convert.convert(model, dimensions, has_late_nodes)
+    found = convert.convert(model, dimensions, has_deferred_nodes)
     assert found.module is not None
     source = source_program(model, found)
     rewrites = decomposition(source, found.module, found.microseconds, _explained)
@@ -54,7 +54,7 @@ def examine(model: SourceModel, dimensions: Mapping[str, int] | None = None) -> 
         if len(sized.problems) < len(found.problems):
             found = sized
     if found.problems:
-        late = convert.examine(model, dimensions or sizes, has_late_nodes=True)
+        late = convert.examine(model, dimensions or sizes, has_deferred_nodes=True)
         if len(late.problems) < len(found.problems):
             found = late
     problems = {**model.content.problems, **found.problems}

@@ -12,11 +12,11 @@ from explorer.ir.top import (
     casting,
     control,
     data,
+    data_dependent,
     determinant,
     elementwise,
     indexing,
     interpolation,
-    late,
     linear_systems,
     matrix_factors,
     pooling,
@@ -87,7 +87,7 @@ _FAMILIES = (
     selection,
     shapes,
     control,
-    late,
+    data_dependent,
 )
 
 OPERATIONS: tuple[type[TopOperation], ...] = tuple(
@@ -110,7 +110,7 @@ Top = Dialect(
         OriginAttr,
         QuantizedType,
         RequantizationAttr,
-        late.MeaningAttr,
+        data_dependent.MeaningAttr,
     ],
 )
 

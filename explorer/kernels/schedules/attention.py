@@ -39,7 +39,7 @@ from explorer.kernels.loops.nest import (
 )
 from explorer.kernels.schedules.choices import Choices
 from explorer.kernels.schedules.machine import Machine
-from explorer.kernels.schedules.pieces import Piece, column_pieces, row_pieces
+from explorer.kernels.schedules.partition import Piece, column_pieces, row_pieces
 from explorer.kernels.schedules.plain import contract_scratch
 from explorer.kernels.schedules.schedule import Schedule
 from explorer.kernels.schedules.statistics import merge_columns, vectorize_columns

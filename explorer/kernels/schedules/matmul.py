@@ -40,7 +40,7 @@ from explorer.kernels.loops.nest import (
 from explorer.kernels.printing.languages import language_named
 from explorer.kernels.schedules.choices import Choices, divisors
 from explorer.kernels.schedules.machine import Machine
-from explorer.kernels.schedules.pieces import Piece, column_pieces, row_pieces
+from explorer.kernels.schedules.partition import Piece, column_pieces, row_pieces
 from explorer.kernels.schedules.plain import finish_statements
 from explorer.kernels.schedules.schedule import Schedule
 from explorer.kernels.schedules.tiled_steps import (

@@ -36,7 +36,7 @@ from explorer.kernels.loops.nest import (
 )
 from explorer.kernels.schedules.choices import Choices
 from explorer.kernels.schedules.machine import Machine
-from explorer.kernels.schedules.pieces import NARROWEST_VECTOR, Piece, column_pieces, row_pieces
+from explorer.kernels.schedules.partition import NARROWEST_VECTOR, Piece, column_pieces, row_pieces
 from explorer.kernels.schedules.plain import finish_statements, pack_arguments
 from explorer.kernels.schedules.rows import is_contiguous
 from explorer.kernels.schedules.schedule import Schedule

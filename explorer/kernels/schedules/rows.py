@@ -33,7 +33,7 @@ from explorer.kernels.loops.nest import (
 )
 from explorer.kernels.schedules.choices import divisors
 from explorer.kernels.schedules.machine import Machine
-from explorer.kernels.schedules.pieces import NARROWEST_VECTOR, Piece, column_pieces
+from explorer.kernels.schedules.partition import NARROWEST_VECTOR, Piece, column_pieces
 from explorer.kernels.schedules.schedule import Schedule
 from explorer.kernels.steps.dependences import determined_indices, reduction_operation
 from explorer.kernels.steps.fuse import fuse_consumer, fuse_producer

@@ -38,7 +38,7 @@ from explorer.kernels.loops.nest import (
 )
 from explorer.kernels.schedules.choices import Choices
 from explorer.kernels.schedules.machine import Machine
-from explorer.kernels.schedules.pieces import NARROWEST_VECTOR, Piece, column_pieces
+from explorer.kernels.schedules.partition import NARROWEST_VECTOR, Piece, column_pieces
 from explorer.kernels.schedules.rows import is_contiguous
 from explorer.kernels.schedules.schedule import Schedule
 from explorer.kernels.steps.dependences import by_buffer, reduction_operation

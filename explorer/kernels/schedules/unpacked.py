@@ -34,7 +34,7 @@ from explorer.kernels.loops.nest import (
 from explorer.kernels.schedules.choices import Choices
 from explorer.kernels.schedules.machine import Machine
 from explorer.kernels.schedules.matmul import split_columns
-from explorer.kernels.schedules.pieces import Piece, column_pieces, row_pieces
+from explorer.kernels.schedules.partition import Piece, column_pieces, row_pieces
 from explorer.kernels.schedules.plain import finish_statements
 from explorer.kernels.schedules.schedule import Schedule
 from explorer.kernels.schedules.tiled_steps import MAX_UPDATES, fuse_around, split_or_keep

@@ -228,7 +228,7 @@ export class TraceData {
 
   // The lines and the drawing of one event; null where a saved page does not hold it.
   async frame(pass, event) {
-    const perPage = 8; // FRAMES_PER_PAGE of payload/film.py
+    const perPage = 8; // FRAMES_PER_PAGE of payload/replay.py
     const key = `film/${pass}/${Math.floor(event / perPage)}`;
     if (this.host.chunk && !this.host.holds(key)) return null;
     return (await this.chunk(key)).frames[event % perPage];

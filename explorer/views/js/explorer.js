@@ -1,13 +1,13 @@
 // The explorer: panes wired to one state. `render({model, el})` draws it into an element; the
 // model is anywidget's, Panel's, or the plain object of an offline page (host.js).
 
-import {selectedIn} from "./branches/carried.js";
+import {selectedIn} from "./branches/propagated.js";
 import {TraceData} from "./data.js";
 import {button, element, emptyState, replace} from "./ground/dom.js";
 import {addressOf, firstSeen} from "./frame/first_place.js";
 import {createApp} from "./frame/app.js";
 import {adaptHost} from "./state/host.js";
-import {createLooks} from "./state/looks.js";
+import {createLooks} from "./state/appearance.js";
 import {createPlaces} from "./state/places.js";
 import {handleKey} from "./frame/keys.js";
 import {createFiles} from "./frame/saving.js";

@@ -7,11 +7,11 @@ makers    {"conv_8": [[0, 3, "conv_2"], [5, 2, ""]]}: pass 5 made conv_8 of what
 from __future__ import annotations
 
 from explorer.results import AccuracyReport, GraphDiff, PassRecord, RewriteEvent, Trace
-from explorer.views.film.descent import lines_of_makers
 from explorer.views.model_step import SOURCE_LEVEL
 from explorer.views.payload.graph import diff_payload
 from explorer.views.payload.measures import AccuracyTables, judged_payload, number
 from explorer.views.payload.text import Json
+from explorer.views.replay.descent import lines_of_makers
 from explorer.views.theme import judge, judged_error
 from explorer.views.verdicts import worst_judged
 

@@ -16,9 +16,9 @@ from explorer.results.graph import GraphNode
 from explorer.results.names import nearest
 from explorer.results.passes import RewriteEvent
 from explorer.results.trace import Trace
-from explorer.views.film.descent import lines_of_makers
 from explorer.views.parts.markup import card, chip, code, escape, note, plain, quiet, table
 from explorer.views.parts.plain import columns
+from explorer.views.replay.descent import lines_of_makers
 from explorer.views.theme import family
 
 NAMED = 12

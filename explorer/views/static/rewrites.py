@@ -25,9 +25,6 @@ from collections.abc import Iterator, Sequence
 from explorer.results.graph import Graph, GraphDiff
 from explorer.results.passes import PassRecord, RewriteEvent
 from explorer.results.trace import Trace
-from explorer.views.film.lines import Row, paired
-from explorer.views.film.marks import Ranges, marks
-from explorer.views.film.states import Film, Frame
 from explorer.views.numbers import MINUS, format_change, format_count, format_exact, format_seconds
 from explorer.views.parts.markup import (
     badge,
@@ -44,6 +41,9 @@ from explorer.views.parts.markup import (
     table,
 )
 from explorer.views.parts.plain import columns
+from explorer.views.replay.lines import Row, paired
+from explorer.views.replay.marks import Ranges, marks
+from explorer.views.replay.states import Frame, Replay
 from explorer.views.static.graph import GraphMarks, graph_marks, graph_svg, legend, placed
 from explorer.views.theme import ADDED, CHANGED, EQUAL, FUSED, MONOSPACE, NOT_RUN, REMOVED, Look
 
@@ -258,27 +258,27 @@ def _microseconds(event: RewriteEvent) -> str:
 # -- rewrite by rewrite ----------------------------------------------------------------------------
 
 
-def film_text(trace: Trace, index: int) -> str:
+def replay_text(trace: Trace, index: int) -> str:
     """The frames of the pass at `index`, one below the other."""
-    film = Film(trace, index)
-    lines = [f"{plain(trace.passes[index].name)}   {format_count(len(film), 'event')}"]
-    for number, frame in enumerate(film, start=1):
+    replay = Replay(trace, index)
+    lines = [f"{plain(trace.passes[index].name)}   {format_count(len(replay), 'event')}"]
+    for number, frame in enumerate(replay, start=1):
         lines.append(f"{number:>3}  {plain(_frame_title(frame))}")
         for row in frame.rows if frame.event.applied else ():
             lines += _text_rows(row)
     return "\n".join(lines)
 
 
-def film_html(trace: Trace, index: int) -> str:
+def replay_html(trace: Trace, index: int) -> str:
     """A card with a part to open for every rewrite."""
-    film = Film(trace, index)
+    replay = Replay(trace, index)
     body = ""
-    for number, frame in enumerate(film[:MAX_FRAMES], start=1):
+    for number, frame in enumerate(replay[:MAX_FRAMES], start=1):
         cells = [cells for row in frame.rows for cells in _html_rows(row)]
         body += fold(f"{number}  {_frame_title(frame)}", table(cells, align="nl"))
-    if len(film) > MAX_FRAMES:
-        body += note(f"{len(film) - MAX_FRAMES} more: explorer show MODEL --view rewrites")
-    return card(trace.passes[index].name, body, format_count(len(film), "event"))
+    if len(replay) > MAX_FRAMES:
+        body += note(f"{len(replay) - MAX_FRAMES} more: explorer show MODEL --view rewrites")
+    return card(trace.passes[index].name, body, format_count(len(replay), "event"))
 
 
 def _frame_title(frame: Frame) -> str:

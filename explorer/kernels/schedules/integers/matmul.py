@@ -41,7 +41,7 @@ from explorer.kernels.schedules.integers.matrix_instructions import (
 )
 from explorer.kernels.schedules.integers.split_signs import for_split_signs
 from explorer.kernels.schedules.machine import Machine
-from explorer.kernels.schedules.pieces import (
+from explorer.kernels.schedules.partition import (
     NARROWEST_VECTOR,
     Piece,
     column_pieces,

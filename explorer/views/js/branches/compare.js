@@ -11,8 +11,8 @@ import {elapsedText} from "../ground/elapsed.js";
 import {countText} from "../ground/numbers.js";
 import {clip} from "../ground/scene.js";
 import {LETTERS} from "../ground/sides.js";
-import {steady} from "../ground/steady.js";
-import {openTwins} from "./twins.js";
+import {steady} from "../ground/stable_dom.js";
+import {openTwins} from "./branch_pair.js";
 import {twoTimelines} from "./two_timelines.js";
 
 const COMPARE_VIEWS = [

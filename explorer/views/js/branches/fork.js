@@ -14,7 +14,7 @@ import {changesOf} from "./draft.js";
 import {modelEdits} from "../desk/edit_model.js";
 import {passSwitches} from "./fork_passes.js";
 import {READ_ONLY} from "./session.js";
-import {steady} from "../ground/steady.js";
+import {steady} from "../ground/stable_dom.js";
 
 export async function forkView(app, context) {
   const {data, session, draft} = app;

@@ -5,7 +5,7 @@ import {codeBar, codePane, differenceEntries, entriesOf} from "./code.js";
 import {button, element, emptyState, replace} from "../ground/dom.js";
 import {hottestInstruction, hottestLine} from "./hottest.js";
 import {linkShare} from "./links.js";
-import {madeFrom, pickedIn} from "./made_from.js";
+import {madeFrom, pickedIn} from "./line_provenance.js";
 import {instructionHelp} from "./instruction_help.js";
 import {cyclesButton} from "./loop_cycles.js";
 import {countText} from "../ground/numbers.js";

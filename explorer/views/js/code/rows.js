@@ -7,7 +7,7 @@ import {clip} from "../ground/scene.js";
 
 const MAX_CHARACTERS = 4000; // of one line
 
-// rows: [[kind, before, after, gone, new], ["fold", count], ...] of payload/film.py
+// rows: [[kind, before, after, gone, new], ["fold", count], ...] of payload/replay.py
 export function rowsTable(rows, {isBeside, hidden = 0, label}) {
   return element(
     "div",

@@ -12,7 +12,7 @@ import {
 } from "../ground/lever_words.js";
 import {decode} from "../ground/numbers.js";
 import {clip} from "../ground/scene.js";
-import {steady} from "../ground/steady.js";
+import {steady} from "../ground/stable_dom.js";
 
 const GROUP_WORDS = {
   memory: "The arena as a whole",

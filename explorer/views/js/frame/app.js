@@ -17,7 +17,7 @@ import {helpContent} from "./keys.js";
 import {openLevers} from "../desk/levers.js";
 import {inspectorPane} from "./inspector.js";
 import {isKnown, linkProblems} from "../state/shared_link.js";
-import {noteSizes, sizesOf} from "../state/looks.js";
+import {noteSizes, sizesOf} from "../state/appearance.js";
 import {passesPane} from "./passes.js";
 import {problemsBanner} from "./problems.js";
 import {topBar} from "./topbar.js";

@@ -4,7 +4,7 @@
 import {button, element, emptyState, markTab, replace, tabRow} from "../ground/dom.js";
 import {tabsThere} from "../state/state.js";
 import {PANES} from "../panes.js";
-import {steady} from "../ground/steady.js";
+import {steady} from "../ground/stable_dom.js";
 
 // What the register of views (register.py) has for this compilation:
 // [{id, label, title, key, needs, uses, redraws, count, optional, session}].

@@ -1,6 +1,6 @@
 // Where a page begins: with another model, another branch of the same, or a first visit.
 
-import {carriedInto, passCarriedInto} from "../branches/carried.js";
+import {carriedInto, passCarriedInto} from "../branches/propagated.js";
 import {placeFromLink, stateFromLink} from "../state/state.js";
 
 const withoutUnset = (state) =>

@@ -6,7 +6,7 @@ import {openFind} from "../code/find_in_pane.js";
 import {inStep} from "../code/in_step.js";
 import {button, element, emptyState, markTab, replace, tabRow} from "../ground/dom.js";
 import {forkView} from "../branches/fork.js";
-import {elsewhereView} from "../code/elsewhere.js";
+import {elsewhereView} from "../code/cross_compilation.js";
 import {canEditIr, openIrEditor} from "../branches/ir_editor.js";
 import {markWords} from "../code/word_marks.js";
 import {codeSwitches} from "./code_switches.js";

@@ -237,10 +237,12 @@ export function passesPane(app) {
       {class: "rules"},
       element("p", {class: "quiet-text"}, "loading rewrites"),
     );
-    const film = () => store.set({dock: "rewrites"});
+    const replay = () => store.set({dock: "rewrites"});
     host.append(
       rules,
-      button("one by one", "the program before and after each rewrite (w)", film, {class: "quiet"}),
+      button("one by one", "the program before and after each rewrite (w)", replay, {
+        class: "quiet",
+      }),
     );
     data.passDetails(index).then(
       ({events}) => {

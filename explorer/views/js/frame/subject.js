@@ -5,7 +5,7 @@ import {tailOf} from "../measures/column_names.js";
 import {button, element, replace} from "../ground/dom.js";
 import {leaveOut} from "../branches/draft.js";
 import {MINUS, amountText, countText} from "../ground/numbers.js";
-import {lineRow} from "../code/made_from.js";
+import {lineRow} from "../code/line_provenance.js";
 import {rowsTable} from "../code/rows.js";
 import {ruleLink} from "../code/rule.js";
 import {clip, safeName} from "../ground/scene.js";

@@ -7,7 +7,7 @@ import {addPointing} from "./pointing.js";
 import {createCamera} from "./camera.js";
 import {createCanvas} from "./canvas.js";
 import {createHead} from "./head.js";
-import {createSight} from "./sight.js";
+import {createSight} from "./viewport.js";
 import {letteringAt} from "./lettering.js";
 import {moveNodes} from "./motion.js";
 import {markSelection} from "./selection.js";

@@ -17,7 +17,7 @@ from explorer.ir.evaluation import outputs_by_name
 from explorer.ir.inspection.printing import dump, parse, show
 from explorer.ir.program import Snapshot
 from explorer.ir.structure import operations
-from explorer.ir.top.late import LateNodeOp
+from explorer.ir.top.data_dependent import DataDependentNodeOp
 from explorer.ir.types import shape_of
 
 sources = SimpleNamespace(**run_path(str(Path(__file__).parents[1] / "source_models.py")))
@@ -90,8 +90,8 @@ def assert_right(model, made: dict[str, np.ndarray], inputs: dict[str, np.ndarra
 def test_a_node_is_imported_for_every_contents(name: str, tmp_path: Path):
     case = CASES[name]
     model = sources.source_model(tmp_path, case.graph)
-    opened = open_program(model, has_late_nodes=True)
-    (op,) = (op for op in operations(opened.module) if isinstance(op, LateNodeOp))
+    opened = open_program(model, has_deferred_nodes=True)
+    (op,) = (op for op in operations(opened.module) if isinstance(op, DataDependentNodeOp))
     assert op.label() == name.split()[0]
     assert tuple(shape_of(result) for result in op.results) == case.shapes
     snapshot = Snapshot(opened.module, opened.weights)
@@ -145,7 +145,9 @@ def test_what_no_converter_knows_stays_refused(tmp_path: Path):
 
 
 def test_contents_that_do_not_fit_name_the_node(tmp_path: Path):
-    opened = open_program(sources.source_model(tmp_path, CASES["TopK"].graph), has_late_nodes=True)
+    opened = open_program(
+        sources.source_model(tmp_path, CASES["TopK"].graph), has_deferred_nodes=True
+    )
     with pytest.raises(ExplorerError) as raised:
         Snapshot(opened.module, opened.weights).run({"x": X, "k": whole(7)})
     assert raised.value.node == "topk1"
@@ -166,7 +168,7 @@ def test_complete_text_holds_the_meaning_and_other_text_its_name(tiled):
 def test_a_node_out_of_a_text_computes_what_it_did(tmp_path: Path, name: str):
     case = CASES[name]
     model = sources.source_model(tmp_path, case.graph, opset=case.opset)
-    opened = open_program(model, has_late_nodes=True)
+    opened = open_program(model, has_deferred_nodes=True)
     module = parse(dump(opened.module))
     inputs = case.runs[0]
     with pytest.raises(ExplorerError, match="has not read"):

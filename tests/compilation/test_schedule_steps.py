@@ -5,7 +5,7 @@ import pytest
 from xdsl.dialects.builtin import f32
 
 import explorer
-from explorer.compilation.measurements.ladders import (
+from explorer.compilation.measurements.schedule_steps import (
     Ladder,
     Rung,
     layouts_at,

@@ -83,7 +83,7 @@ class MeaningAttr(Data[Any]):  # a Meaning; xDSL asks for a class
 
 
 @irdl_op_definition
-class LateNodeOp(TopOperation):
+class DataDependentNodeOp(TopOperation):
     """A node of the source model, imported for what it reads when that is there."""
 
     name = "top.node"

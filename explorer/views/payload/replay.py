@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterable
 from functools import cache, partial
 
 from explorer.results import Trace
-from explorer.views.film.lines import Row
-from explorer.views.film.marks import marks
-from explorer.views.film.states import Film, Frame
 from explorer.views.payload.difference import drawing_of_difference
 from explorer.views.payload.text import Json
+from explorer.views.replay.lines import Row
+from explorer.views.replay.marks import marks
+from explorer.views.replay.states import Frame, Replay
 
 FRAMES_PER_PAGE = 8
 MAX_FRAMES_SAVED = 240
@@ -48,9 +48,9 @@ def rewrites_payload(trace: Trace) -> Json:
     return {"rules": list(rules), "reasons": list(reasons), "rows": rows}
 
 
-def film_makers(trace: Trace) -> dict[str, Callable[[], Json]]:
+def replay_makers(trace: Trace) -> dict[str, Callable[[], Json]]:
     """The chunks of all passes by key."""
-    films = cache(partial(Film, trace))
+    films = cache(partial(Replay, trace))
     makers: dict[str, Callable[[], Json]] = {"rewrites": partial(rewrites_payload, trace)}
     for index, record in enumerate(trace.passes):
         for page in range(-(-len(record.events) // FRAMES_PER_PAGE)):
@@ -75,7 +75,7 @@ def _page_of(key: str) -> int | None:
     return int(page) if kind == "film" and page != WHOLE else None
 
 
-def _page(films: Callable[[int], Film], index: int, page: int) -> Json:
+def _page(films: Callable[[int], Replay], index: int, page: int) -> Json:
     first = page * FRAMES_PER_PAGE
     return {"frames": [_frame(frame) for frame in films(index)[first : first + FRAMES_PER_PAGE]]}
 
@@ -90,7 +90,7 @@ def _frame(frame: Frame) -> Json:
     }
 
 
-def _whole(films: Callable[[int], Film], index: int) -> Json:
+def _whole(films: Callable[[int], Replay], index: int) -> Json:
     rows = films(index).whole
     return {
         "rows": [_row(row) for row in rows[:MAX_ROWS]],

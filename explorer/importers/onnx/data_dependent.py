@@ -35,7 +35,7 @@ from explorer.importers.onnx.program.structures import Imported, StringTensor, t
 from explorer.ir.evaluation import entry_function, outputs_by_name, specialized_inputs
 from explorer.ir.program import Snapshot
 from explorer.ir.sizes.dimensions import UNKNOWN
-from explorer.ir.top.late import LateNodeOp, MeaningAttr
+from explorer.ir.top.data_dependent import DataDependentNodeOp, MeaningAttr
 from explorer.ir.types import (
     ELEMENT_TYPES,
     Dim,
@@ -65,7 +65,7 @@ class _Imported:
     snapshot: Snapshot
 
 
-def late_node(
+def data_dependent_node(
     node: Node, proto: NodeProto, opsets: Mapping[str, int], build: Build, to_top: ToTop
 ) -> list[Imported | None] | None:
     """The node as one operation that is imported in a run; None where that cannot be.
@@ -81,11 +81,11 @@ def late_node(
     tensors = [tensor for o in operands for tensor in tensors_of(o)]
     if any(is_quantized(t.element_type) for t in tensors):
         return None
-    meaning = LateNode.of(node, proto, opsets, to_top)
+    meaning = DataDependentNode.of(node, proto, opsets, to_top)
     types = meaning.result_types()
     if types is None:
         return None
-    op = LateNodeOp.create(
+    op = DataDependentNodeOp.create(
         operands=all_plain(tensors),
         result_types=types,
         properties={
@@ -101,7 +101,7 @@ def late_node(
     return [next(made) if name else None for name in proto.output]
 
 
-class LateNode:
+class DataDependentNode:
     """What a node computes, found out by importing it for the arrays at hand (`late.Meaning`)."""
 
     format = "onnx"
@@ -127,7 +127,9 @@ class LateNode:
         self._kept: OrderedDict[Hashable, list[_Imported]] = OrderedDict()
 
     @staticmethod
-    def of(node: Node, proto: NodeProto, opsets: Mapping[str, int], to_top: ToTop) -> LateNode:
+    def of(
+        node: Node, proto: NodeProto, opsets: Mapping[str, int], to_top: ToTop
+    ) -> DataDependentNode:
         """A node of a model that is imported."""
         forms = [None if o is None else _form_of_value(o) for o in node.operands]
         own = NodeProto()
@@ -137,7 +139,7 @@ class LateNode:
         own.input.extend(f"i{n}" if form else "" for n, form in enumerate(forms))
         own.output.extend(f"o{n}" if name else "" for n, name in enumerate(proto.output))
         name = f"{node.operator} {node.name}"
-        return LateNode(name, own, forms, {**opsets, node.domain: node.opset}, to_top)
+        return DataDependentNode(name, own, forms, {**opsets, node.domain: node.opset}, to_top)
 
     @property
     def content(self) -> str:
@@ -145,7 +147,7 @@ class LateNode:
         return base64.b64encode(self._model(self._forms).SerializeToString()).decode()
 
     @staticmethod
-    def read(name: str, content: str, to_top: ToTop) -> LateNode:
+    def read(name: str, content: str, to_top: ToTop) -> DataDependentNode:
         """The same node out of its content; ModelError where that is none."""
         try:
             model = onnx.ModelProto.FromString(base64.b64decode(content, validate=True))
@@ -155,7 +157,7 @@ class LateNode:
         except (ValueError, KeyError, DecodeError) as error:
             raise ModelError(f"what {name} means cannot be read: {error}") from error
         opsets = {opset.domain: opset.version for opset in model.opset_import}
-        found = LateNode(name, proto, forms, opsets, to_top)
+        found = DataDependentNode(name, proto, forms, opsets, to_top)
         if found.result_types() is None:
             raise ModelError(f"what {name} means cannot be read: its results have no types")
         return found

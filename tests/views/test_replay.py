@@ -7,12 +7,12 @@ import pytest
 
 import explorer as ex
 from explorer.results import Trace
-from explorer.views.film.lines import Row, function_lines, line_difference, paired
-from explorer.views.film.marks import marks
-from explorer.views.film.states import Film
 from explorer.views.model_step import with_model_step
 from explorer.views.page import export_page
-from explorer.views.payload import film as payload
+from explorer.views.payload import replay as payload
+from explorer.views.replay.lines import Row, function_lines, line_difference, paired
+from explorer.views.replay.marks import marks
+from explorer.views.replay.states import Replay
 from explorer.views.trace_payload import encode, trace_payload
 
 
@@ -83,25 +83,25 @@ def identities(trace: Trace, index: int) -> set[str]:
 def test_replaying_all_rewrites_of_a_pass_gives_the_program_after_it(compiled: Trace):
     films = 0
     for index in range(1, len(compiled.passes)):
-        film = Film(compiled, index)
-        assert len(film[:]) == len(compiled.passes[index].events)
-        replayed = {name for name, line in film.lines.items() if "func.call" not in line}
+        replay = Replay(compiled, index)
+        assert len(replay[:]) == len(compiled.passes[index].events)
+        replayed = {name for name, line in replay.lines.items() if "func.call" not in line}
         assert replayed == identities(compiled, index), compiled.passes[index].name
-        films += bool(film)
+        films += bool(replay)
     assert films > 8
 
 
 def test_each_state_is_the_one_before_with_one_rewrite(compiled: Trace):
     index = next(i for i, p in enumerate(compiled.passes) if len(p.rules) and p.name != "import")
-    film, states = Film(compiled, index), []
-    for number in range(len(film)):
-        frame = film[number]
-        states.append(dict(film.lines))
+    replay, states = Replay(compiled, index), []
+    for number in range(len(replay)):
+        frame = replay[number]
+        states.append(dict(replay.lines))
         for identity, _ in frame.event.delta.removed:
             if identity not in dict(frame.event.delta.added):
-                assert identity not in film.lines
+                assert identity not in replay.lines
         for identity, text in frame.event.delta.added:
-            assert film.lines[identity] == f"%{identity} = {text}"
+            assert replay.lines[identity] == f"%{identity} = {text}"
     for (before, after), event in zip(
         pairwise(states), compiled.passes[index].events[1:], strict=True
     ):
@@ -112,7 +112,7 @@ def test_each_state_is_the_one_before_with_one_rewrite(compiled: Trace):
 
 def test_a_picture_shows_the_new_operation_with_what_it_reads_and_feeds(compiled: Trace):
     index = [record.name for record in compiled.passes].index("lower-to-kernels")
-    for frame in Film(compiled, index)[:4]:
+    for frame in Replay(compiled, index)[:4]:
         (made,) = frame.event.produced
         known = {node.id: node for node in frame.after.nodes}
         assert known[made].operation == "kernel.launch"
@@ -121,7 +121,7 @@ def test_a_picture_shows_the_new_operation_with_what_it_reads_and_feeds(compiled
 
 def test_a_kernel_is_shown_as_its_lines_before_and_after(compiled: Trace):
     index = [record.name for record in compiled.passes].index("lower-to-loops")
-    rows = Film(compiled, index)[0].rows
+    rows = Replay(compiled, index)[0].rows
     assert any("linalg.generic" in (row.before or "") for row in rows)
     assert any("affine.for" in (row.after or "") for row in rows)
 
@@ -154,27 +154,27 @@ def test_the_film_is_narrowed_and_stepped_through(watched: SimpleNamespace, trac
     page.goto(path.as_uri())
     page.wait_for_selector(".node")
     page.keyboard.press("w")
-    page.wait_for_selector(".film .film-event")
+    page.wait_for_selector(".replay .replay-event")
     count = sum(len(record.events) for record in trace.passes)
-    assert page.locator(".film-event").count() == count
+    assert page.locator(".replay-event").count() == count
     page.get_by_label("outcome").select_option("declined")
     declined = sum(not event.applied for record in trace.passes for event in record.events)
-    assert page.locator(".film-event").count() == declined
+    assert page.locator(".replay-event").count() == declined
     page.get_by_label("outcome").select_option("")
     page.get_by_label("text in rewrites").fill("activation")
-    shown = page.locator(".film-event").first
+    shown = page.locator(".replay-event").first
     shown.click()
-    page.wait_for_selector('.film-event[aria-current="true"]')
-    page.wait_for_selector(".film-picture .node.mark-changed, .film-picture .node.mark-removed")
+    page.wait_for_selector('.replay-event[aria-current="true"]')
+    page.wait_for_selector(".replay-picture .node.mark-changed, .replay-picture .node.mark-removed")
     page.wait_for_selector(".rows.beside mark")
     watched.wait_until(
-        "document.querySelector('.film-position').textContent.startsWith('rewrite 1')"
+        "document.querySelector('.replay-position').textContent.startsWith('rewrite 1')"
     )
-    before = page.locator(".film-position").inner_text()
+    before = page.locator(".replay-position").inner_text()
     page.keyboard.press("Escape")  # out of the rewrite: the pass as a whole
-    watched.wait_until("document.querySelector('.film-position').textContent.includes('whole')")
-    page.locator(".film-bar input[type=range]").press("ArrowRight")
-    watched.wait_until(f"document.querySelector('.film-position').textContent === {before!r}")
-    page.locator(".film-bar button", has_text="side by side").click()
+    watched.wait_until("document.querySelector('.replay-position').textContent.includes('whole')")
+    page.locator(".replay-bar input[type=range]").press("ArrowRight")
+    watched.wait_until(f"document.querySelector('.replay-position').textContent === {before!r}")
+    page.locator(".replay-bar button", has_text="side by side").click()
     page.wait_for_selector(".rows.unified mark")
     assert watched.is_clean(), watched

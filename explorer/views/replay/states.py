@@ -1,9 +1,9 @@
 """The program after every single rewrite of a pass, out of the trace alone.
 
-    film = Film(trace, index)
-    film[k].rows          lines before and after rewrite k, with those around them
-    film[k].before        operations that it touched and their neighbours, as they were
-    film[k].after         and as they are then
+    replay = Replay(trace, index)
+    replay[k].rows          lines before and after rewrite k, with those around them
+    replay[k].before        operations that it touched and their neighbours, as they were
+    replay[k].after         and as they are then
 
 A trace holds the program before and after a pass, and of every rewrite which operations went, came
 and changed, with their text. Replayed on the program before, that gives each state between. Lines
@@ -20,7 +20,7 @@ from typing import overload
 
 from explorer.results import Graph, GraphEdge, GraphNode, RewriteEvent, Trace
 from explorer.results.trace import SnapshotRecord
-from explorer.views.film.lines import (
+from explorer.views.replay.lines import (
     CONTEXT,
     Row,
     function_lines,
@@ -51,7 +51,7 @@ class Frame:
     """Operations that it touched and that are not in the graphs."""
 
 
-class Film(Sequence[Frame]):
+class Replay(Sequence[Frame]):
     """A frame for every event of the pass at `index`, in their order, made as far as asked for.
 
     What was declined changed nothing: its frame shows where it stands.

@@ -1,4 +1,4 @@
-// Rewrites as a film: all events of all passes in one list that can be narrowed, and of the one
+// Replay of rewrites: all events of all passes in one list that can be narrowed, and of the one
 // that is looked at the graph around it and the lines before and after. A slider goes through the
 // rewrites of the pass; at its beginning stands the pass as a whole.
 
@@ -17,7 +17,7 @@ const OUTCOMES = [
 
 const panes = new WeakMap(); // of every explorer: it keeps its filters and where it is scrolled to
 
-export async function filmView(app) {
+export async function replayView(app) {
   if (!panes.has(app)) panes.set(app, makePane(app, await app.data.rewrites()));
   return panes.get(app);
 }
@@ -65,8 +65,8 @@ function makePane(app, events) {
     {class: "quiet", "aria-pressed": "false"},
   );
   const counted = element("span", {class: "quiet-text", role: "status"});
-  const list = element("ol", {class: "film-list", "aria-label": "rewrites of all passes"});
-  const position = element("span", {class: "film-position"});
+  const list = element("ol", {class: "replay-list", "aria-label": "rewrites of all passes"});
+  const position = element("span", {class: "replay-position"});
   const slider = element("input", {
     type: "range",
     min: 0,
@@ -88,17 +88,17 @@ function makePane(app, events) {
     },
     {class: "quiet"},
   );
-  const picture = element("div", {class: "film-picture"});
-  const lines = element("div", {class: "film-lines scroll"});
+  const picture = element("div", {class: "replay-picture"});
+  const lines = element("div", {class: "replay-lines scroll"});
   const node = element(
     "div",
-    {class: "film"},
+    {class: "replay"},
     element(
       "div",
-      {class: "film-side"},
+      {class: "replay-side"},
       element(
         "div",
-        {class: "film-filters"},
+        {class: "replay-filters"},
         search,
         select("pass", "pass", [
           ["", "all passes"],
@@ -113,10 +113,10 @@ function makePane(app, events) {
     ),
     element(
       "div",
-      {class: "film-frame"},
+      {class: "replay-frame"},
       element(
         "div",
-        {class: "film-bar"},
+        {class: "replay-bar"},
         button("‹", "the one before in the list", () => stepInList(-1), {class: "icon"}),
         slider,
         button("›", "the next in the list", () => stepInList(1), {class: "icon"}),
@@ -124,7 +124,7 @@ function makePane(app, events) {
         element("span", {class: "grow"}),
         beside,
       ),
-      element("div", {class: "film-panes"}, picture, lines),
+      element("div", {class: "replay-panes"}, picture, lines),
     ),
   );
 
@@ -193,7 +193,7 @@ function makePane(app, events) {
         "button",
         {
           type: "button",
-          class: `film-event${event.applied ? "" : " refused"}`,
+          class: `replay-event${event.applied ? "" : " refused"}`,
           "aria-current": isCurrent ? "true" : null,
           "data-event": `${event.pass}/${event.index}`,
           title: `${passNames[event.pass]} / ${event.rule} / ${event.site}`,
@@ -203,8 +203,8 @@ function makePane(app, events) {
         element(
           "span",
           {},
-          element("span", {class: "film-rule"}, `${passNames[event.pass]}: ${event.rule}`),
-          element("span", {class: "film-made mono"}, clip(made, 120)),
+          element("span", {class: "replay-rule"}, `${passNames[event.pass]}: ${event.rule}`),
+          element("span", {class: "replay-made mono"}, clip(made, 120)),
         ),
       ),
     );

@@ -2,9 +2,9 @@
 // above and code below. What is selected, looked at or scrolled to in one is found in the other by
 // identity, or by the nodes of the model that it comes from.
 
-import {codeInStep, equalLevels} from "./twin_code.js";
+import {codeInStep, equalLevels} from "./linked_code.js";
 import {TraceData} from "../data.js";
-import {carriedInto, selectedIn} from "./carried.js";
+import {carriedInto, selectedIn} from "./propagated.js";
 import {button, element, emptyState, replace} from "../ground/dom.js";
 import {graphPane} from "../graph/graph.js";
 import {createHover} from "../ground/hover.js";

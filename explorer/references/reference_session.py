@@ -1,6 +1,6 @@
 """A model that is open in a child process: what the references of all formats do with it.
 
-    with OpenedInChild(process, {"do": "open", ...}, content, "net", "net.onnx") as opened:
+    with ReferenceSession(process, {"do": "open", ...}, content, "net", "net.onnx") as opened:
         opened.run({"image": image}, ["logits"])
 
 The child answers {"do": "open" | "run" | "time" | "close"} (`serving.py`); to "open" with the names
@@ -19,7 +19,7 @@ from explorer.errors import ModelError
 from explorer.references.process import ReferenceProcess
 
 
-class OpenedInChild(Closing):
+class ReferenceSession(Closing):
     """A model in a child, which nobody else asks until it is closed (`interface.OpenedModel`)."""
 
     def __init__(self, process: ReferenceProcess, request: dict[str, Any], model: bytes,

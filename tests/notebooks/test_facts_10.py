@@ -138,3 +138,60 @@ def test_exercise_3_wants_a_planner(lesson):
         },
     )
     assert check(ordered(lambda b: (-b.size_bytes, b.first - b.last)), judge).is_right
+
+
+def test_a_level_is_met_by_its_own_decisions_alone(lesson):
+    start = lesson["c"]
+    bands = start.fork(decisions={"stream-rows/chain/depthwise6": "conv31:4:roll"})
+    judge = exercises.meets_budget(start, start.memory.peak_bytes - 1, ["layout"])
+    lessons.refusals(
+        judge,
+        {
+            f"it takes {start.memory.peak_bytes:,} bytes; at most": start,
+            "this level is met without 'roll'; it allows layout": bands,
+            "without 'in place'": start.fork(enable=["write-in-place"]),
+            "without 'order-operations'": start.fork(disable=["order-operations"]),
+            "with a budget the compiler decides": start.fork(budget_bytes=1_000_000),
+            "something else than passes and decisions": start.fork(planner="greedy"),
+            "is asked for; this is of type int": 53_376,
+        },
+    )
+    allowed = exercises.meets_budget(start, start.memory.peak_bytes - 1, ["roll"])
+    assert check(bands, allowed).is_right
+
+
+LEVELS = [
+    ("cell-28", 54_000, 53_376, {"decisions": {"assign-layouts/block/main_cpu": 8}}),
+    ("cell-30", 44_000, 43_584, {"decisions": {"stream-rows/chain/depthwise6": "conv31:4:roll"}}),
+    (
+        "cell-32",
+        41_000,
+        40_704,
+        {
+            "enable": ["write-in-place"],
+            "decisions": {"stream-rows/chain/depthwise6": "conv31:8:roll"},
+        },
+    ),
+    (
+        "cell-34",
+        37_000,
+        36_096,
+        {"decisions": {"stream-rows/chain/depthwise6": "conv31:4:recompute"}},
+    ),
+]
+"""The grader of each level, its budget, the bytes of its solution, and what a fork changes."""
+
+
+@pytest.mark.sweep
+def test_each_level_needs_another_decision_than_the_one_before(lesson):
+    lesson.execute("cell-27", {})
+    before = lesson["start"]
+    assert f"{before.memory.peak_bytes:,}" == "60,672"
+    for number, (cell, budget, taken, changes) in enumerate(LEVELS, 1):
+        assert f"{budget:,} bytes" in lesson.prose
+        told = str(lesson.execute(cell, {f"level_{number}": before}))
+        assert f"it takes {before.memory.peak_bytes:,} bytes; at most {budget:,} fit" in told
+        program = before.fork(**changes)
+        assert lesson.execute(cell, {f"level_{number}": program}).is_right
+        assert program.memory.peak_bytes == taken
+        before = program

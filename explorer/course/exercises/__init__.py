@@ -57,6 +57,7 @@ from explorer.course.exercises.designing import (
     is_a_better_array,
     smallest_machine,
 )
+from explorer.course.exercises.fitting import meets_budget
 from explorer.course.exercises.placing import cost_of, keeps_all_on, runs_on
 from explorer.course.exercises.reading import (
     damaged_text,
@@ -99,6 +100,7 @@ __all__ = [
     "keeps_in_place",
     "least_batch",
     "least_fuel",
+    "meets_budget",
     "merges_factors",
     "most_intense",
     "nearer_by",

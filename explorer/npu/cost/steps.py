@@ -121,7 +121,8 @@ class _Reader:
 
     def _transfer(self, op: Transfer) -> Step:
         machine, is_load = self.machine, isinstance(op, Load)
-        space, queue = machine.by_content[op.memory], machine.queue_of(op.memory, is_load)
+        space = machine.by_content[op.memory]
+        queue = machine.queue_of(op.memory, is_load, isinstance(op, Load) and op.prefetch)
         size = op.y_size * op.x_size * space.global_bytes
         tall = op.y_pad_before + op.y_size + op.y_pad_after
         elements = tall * (op.x_pad_before + op.x_size + op.x_pad_after)

@@ -93,9 +93,12 @@ def _transfers(
 ) -> None:
     memories = table[chosen, COLUMN["memory"]]
     inside = table[chosen, COLUMN["on_chip"]] != 0
+    ahead = table[chosen, COLUMN["prefetch"]] != 0
+    found.queues[chosen[ahead]] = machine.queue_of("activations", True)
     for memory in np.unique(memories).tolist():
         content = CONTENTS[memory]
-        found.queues[chosen[memories == memory]] = machine.queue_of(content, is_load)
+        mine = chosen[~ahead & (memories == memory)]
+        found.queues[mine] = machine.queue_of(content, is_load)
         mine = chosen[inside & (memories == memory)]
         if mine.size:
             found.cycles[mine] = _on_chip(table[mine], machine, content)

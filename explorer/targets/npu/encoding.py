@@ -39,7 +39,8 @@ COLUMNS = (
     "destination_outer", "destination_inner", "source_outer", "source_inner",
     "weight_outer", "weight_inner", "batch", "destination_step", "source_step",
     "operation", "use_immediate", "immediate", "table", "wide", "offset", "low", "high",
-    "count", "step", "valid", "centered", "shift", "on_chip", "biased", "replace",
+    "count", "step", "valid", "centered", "shift", "on_chip", "prefetch", "biased",
+    "replace",
 )  # fmt: skip
 COLUMN = {name: index for index, name in enumerate(COLUMNS)}
 DEFAULTS = {"batch": 1, "destination_step": 1, "source_step": 1, "x_step": 1}
@@ -108,6 +109,8 @@ def _check_memory(instruction: Instruction, where: str, machine: Machine) -> Non
         raise InputError(f"{where}: {machine.name} has no {instruction.kind} of {memory}")
     if getattr(instruction, "on_chip", False) and memory not in MOVED_ON_CHIP:
         raise InputError(f"{where}: {memory} are not moved on the chip")
+    if getattr(instruction, "prefetch", False) and memory not in prefetched_contents(machine):
+        raise InputError(f"{where}: the queue that loads activations loads {memory} anyway")
 
 
 def legal_contents(kind: str, machine: Machine) -> tuple[str, ...]:
@@ -115,6 +118,13 @@ def legal_contents(kind: str, machine: Machine) -> tuple[str, ...]:
     if kind == "store":
         return machine.instruction_set.stored
     return tuple(c for c in CONTENTS if c in machine.by_content and c != "outputs")
+
+
+def prefetched_contents(machine: Machine) -> tuple[str, ...]:
+    """What another queue than that of activations loads, so that `prefetch` means something."""
+    ahead = machine.queue_of("activations", True)
+    contents = legal_contents("load", machine)
+    return tuple(c for c in contents if machine.queue_of(c, True) != ahead)
 
 
 def decode(data: bytes, machine: Machine) -> tuple[Instruction, ...]:
@@ -189,6 +199,9 @@ def _fill(
         moved = [CONTENTS.index(content) for content in MOVED_ON_CHIP]
         unused.append(((table[chosen, COLUMN["on_chip"]] != 0) & ~np.isin(memories, moved),
                        "memory is none that is moved on the chip"))  # fmt: skip
+        others = [CONTENTS.index(content) for content in prefetched_contents(machine)]
+        unused.append(((table[chosen, COLUMN["prefetch"]] != 0) & ~np.isin(memories, others),
+                       "memory is none that is prefetched"))  # fmt: skip
     if format.kind == "store":
         pads = [COLUMN[f"{axis}_pad_{side}"] for axis in "yx" for side in ("before", "after")]
         unused.append((table[chosen][:, pads].any(axis=1), "{kind} cannot pad"))

@@ -28,6 +28,8 @@ OPCODES = {
 }  # fmt: skip
 MAX_PADDING = 15
 """Positions that a load pads with at most on each side, where the target's file gives no width."""
+OPTIONAL = ("prefetch", "on_chip")
+"""Fields that are left out, in this order, where instructions of a given length have no room."""
 VTA_KINDS = ("load", "store", "multiply", "finish", "vector")
 TOKENS = ("pop_before", "pop_after", "push_before", "push_after")
 
@@ -96,8 +98,9 @@ def formats_of(machine: Machine) -> Formats:
     if own.bits is not None and given not in (None, own.bits):
         refuse("instructions.bits", f"is {given}, expected {own.bits} (those of {own.title})")
     given = own.bits or given
-    if given is not None and any(one.bits > given for one in kinds):
-        kinds = [_without_on_chip(one) for one in kinds]
+    for name in OPTIONAL:
+        if given is not None and any(one.bits > given for one in kinds):
+            kinds = [_without(name, one) for one in kinds]
     needed = max(MIN_BITS, *(one.bits for one in kinds))
     bits = given or -(-needed // WORD_BITS) * WORD_BITS
     for one in kinds:
@@ -111,14 +114,18 @@ def formats_of(machine: Machine) -> Formats:
     return Formats(bits, tuple(kinds), _packed("micro_operation", 0, _micro_fields(machine)))
 
 
-def _without_on_chip(one: Format) -> Format:
-    """Where instructions have a given length, transfers on the chip are the first to go."""
-    return replace(one, fields=tuple(field for field in one.fields if field.name != "on_chip"))
+def _without(name: str, one: Format) -> Format:
+    return replace(one, fields=tuple(field for field in one.fields if field.name != name))
 
 
 def moves_on_chip(machine: Machine) -> bool:
     """Whether transfers have the field for it."""
     return all("on_chip" in limits_of(machine, kind) for kind in ("load", "store"))
+
+
+def prefetches(machine: Machine) -> bool:
+    """Whether loads have the field for it."""
+    return "prefetch" in limits_of(machine, "load")
 
 
 @lru_cache(maxsize=256)
@@ -233,6 +240,8 @@ def _transfer_fields(kind: str, machine: Machine, widths: dict[str, int]) -> lis
         fields.append(("pad_value", machine.input_bits, True))
     if own.moves_on_chip:
         fields.append(("on_chip", 1))
+    if kind == "load" and own.prefetches:
+        fields.append(("prefetch", 1))
     return fields
 
 

@@ -115,6 +115,11 @@ class InstructionSet(Protocol):
         ...
 
     @property
+    def prefetches(self) -> bool:
+        """Whether the queue that loads activations can load what the queue that computes loads."""
+        ...
+
+    @property
     def has_unused_fields(self) -> bool:
         """Whether a store has fields for padding and a vector instruction a bit for a reset, both
         always 0, as in VTA's structures."""
@@ -147,6 +152,7 @@ class StatedSet:
     gathers_weights: bool = True
     expands_diagonals: bool = True
     moves_on_chip: bool = True
+    prefetches: bool = True
     has_unused_fields: bool = False
 
     @property
@@ -176,6 +182,7 @@ VTA = StatedSet(
     gathers_weights=False,
     expands_diagonals=False,
     moves_on_chip=False,
+    prefetches=False,
     has_unused_fields=True,
 )  # fmt: skip
 SHIPPED: Mapping[str, InstructionSet] = {one.name: one for one in (VTA, FULL)}

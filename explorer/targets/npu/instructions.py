@@ -64,6 +64,9 @@ class Load(Transfer):
 
     pad_value: int = 0
     """Every number of an element that pads."""
+    prefetch: bool = False
+    """Run by the queue that loads activations, which is ahead of the one that computes, and not by
+    that of its content."""
 
 
 @dataclass(frozen=True, kw_only=True)

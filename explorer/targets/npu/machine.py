@@ -271,9 +271,10 @@ class Machine:
         last = self.regions[-1]
         return None if last.size_bytes is None else last.start_bytes + last.size_bytes
 
-    def queue_of(self, content: str, is_load: bool) -> int:
-        """Index of the queue of loads into, or stores from, that content."""
-        content = KEPT_AS.get(content, content)
+    def queue_of(self, content: str, is_load: bool, prefetch: bool = False) -> int:
+        """Index of the queue of loads into, or stores from, that content; `prefetch`: as the field
+        of a load says it."""
+        content = "activations" if prefetch else KEPT_AS.get(content, content)
         for index, queue in enumerate(self.queues):
             if content in (queue.loads if is_load else queue.stores):
                 return index

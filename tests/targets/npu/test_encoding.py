@@ -9,8 +9,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from explorer.errors import InputError
+from explorer.runtime.npu.cycles import durations
 from explorer.targets import load_target
 from explorer.targets.npu.assembly import assemble, disassemble
+from explorer.targets.npu.checking.order import queue_of_instructions
 from explorer.targets.npu.encoding import (
     MOVED_ON_CHIP,
     NAMES,
@@ -19,7 +21,9 @@ from explorer.targets.npu.encoding import (
     decode_micro,
     encode,
     encode_micro,
+    field_table,
     legal_contents,
+    prefetched_contents,
 )
 from explorer.targets.npu.instructions import (
     RECORDS,
@@ -53,8 +57,10 @@ def instructions(draw, machine):
             values["memory"] = draw(st.sampled_from(legal_contents(format.kind, machine)))
         elif field.name == "operation":
             values["operation"] = draw(st.sampled_from(VECTOR_OPERATIONS))
-        elif (format.kind == "store" and "_pad_" in field.name) or (
-            field.name == "on_chip" and values["memory"] not in MOVED_ON_CHIP
+        elif (
+            (format.kind == "store" and "_pad_" in field.name)
+            or (field.name == "on_chip" and values["memory"] not in MOVED_ON_CHIP)
+            or (field.name == "prefetch" and values["memory"] not in prefetched_contents(machine))
         ):
             continue
         else:
@@ -116,6 +122,25 @@ def test_only_tensors_are_moved_on_the_chip():
             decode(bytes(encoded), machine)
     with pytest.raises(InputError, match="vta-16 has no such field"):
         encode([dataclasses.replace(load, memory="activations", on_chip=True)], VTA)
+
+
+def test_only_what_another_queue_loads_is_prefetched():
+    constants = Load(memory="accumulators", scratchpad_address=0, global_address=0, x_size=1)
+    weights = dataclasses.replace(constants, memory="weights")
+    for machine in MACHINES[2:]:
+        program = encode([constants, dataclasses.replace(constants, prefetch=True)], machine)
+        table = field_table(program, machine)
+        assert queue_of_instructions(table, machine) == [1, 0]
+        assert durations(table, machine).queues.tolist() == [1, 0]
+        with pytest.raises(InputError, match="activations loads weights anyway"):
+            encode([dataclasses.replace(weights, prefetch=True)], machine)
+        encoded = bytearray(encode([weights], machine))
+        (field,) = [f for f in cached_formats(machine).of("load").fields if f.name == "prefetch"]
+        encoded[field.word * 8 + field.shift // 8] |= 1 << field.shift % 8
+        with pytest.raises(InputError, match="memory is none that is prefetched"):
+            decode(bytes(encoded), machine)
+    with pytest.raises(InputError, match="vta-16 has no such field"):
+        encode([dataclasses.replace(constants, prefetch=True)], VTA)
 
 
 @given(st.data(), st.sampled_from(MACHINES))

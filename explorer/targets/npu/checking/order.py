@@ -54,10 +54,11 @@ def queue_of_instructions(table: np.ndarray, machine: Machine) -> list[int]:
     """Index of the queue of every instruction."""
     kinds = {opcode: kind for kind, opcode in OPCODES.items()}
     found = []
-    for opcode, memory in table[:, [COLUMN["opcode"], COLUMN["memory"]]].tolist():
+    read = [COLUMN[name] for name in ("opcode", "memory", "prefetch")]
+    for opcode, memory, prefetch in table[:, read].tolist():
         kind = kinds[opcode]
         if kind in ("load", "store"):
-            found.append(machine.queue_of(CONTENTS[memory], kind == "load"))
+            found.append(machine.queue_of(CONTENTS[memory], kind == "load", bool(prefetch)))
         else:
             engine = machine.matrix if kind in ("multiply", "finish") else machine.vector
             assert engine is not None

@@ -9,7 +9,7 @@ values = network.run_by_layers([x], {"conv1": other})  each layer by itself, on 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -29,10 +29,6 @@ from explorer.targets.npu.assembly import assemble
 from explorer.targets.npu.encoding import encode
 from explorer.targets.npu.instructions import Finish, Instruction, Load
 from explorer.targets.npu.machine import Machine
-
-BARRIER = 2
-"""Instructions that move nothing, the first of every section but the first one: they wait for the
-one before. Instructions ahead of them do not wait."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +50,12 @@ class ValueAt:
         """The program's value out of the bytes that begin where it lies."""
         mine = data[: self.size_bytes(machine)]
         return self.stored.logical(self.stored.tensor.unpack(mine, machine))
+
+
+def _is_idle(op: Instruction) -> bool:
+    """Whether it moves nothing. The first such one of every section but the first waits for the
+    layer before; instructions ahead of it do not wait."""
+    return isinstance(op, Load) and not op.x_size
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,12 +83,12 @@ class Section:
 
     @property
     def alone(self) -> tuple[Instruction, ...]:
-        """The same as a program of its own."""
+        """The same as a program of its own, which waits for no layer before."""
         mine = list(self.instructions)
         if self.first:
-            idle = [i for i, op in enumerate(mine) if isinstance(op, Load) and not op.x_size]
-            for index in reversed(idle[:BARRIER]):
-                mine.pop(index)
+            first = next((i for i, op in enumerate(mine) if _is_idle(op)), None)
+            if first is not None:
+                mine[first] = replace(mine[first], pop_after=False)
         is_end = isinstance(mine[-1], Finish)
         return tuple(mine) if is_end else (*mine, Finish(pop_after=True))
 

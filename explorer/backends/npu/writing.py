@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -15,21 +14,21 @@ from explorer.ir.structure import value_name
 from explorer.ir.weights import Weights
 from explorer.npu.cost.bounds import least_of_layer
 from explorer.npu.cost.network import LayerSteps
+from explorer.npu.cost.prediction import times_of
 from explorer.npu.cost.steps import ON_CHIP, Step, steps_in
 from explorer.npu.cost.tile_operands import parts_of
 from explorer.npu.layers.layer import Layer
 from explorer.npu.program.addresses import Addresses
-from explorer.npu.program.compiling import LOAD, Tiled, write_layer
+from explorer.npu.program.compiling import COMPUTE, LOAD, Tiled, write_layer
 from explorer.npu.program.ir_layers import laid_out_in
 from explorer.npu.program.joining import Before, joined, meets, used_by
+from explorer.npu.program.micro_operations import MICRO
 from explorer.npu.program.partition import TiledPieces
 from explorer.npu.program.stream import Stream
 from explorer.npu.tiling.scratchpads import mirrored, moved_to
 from explorer.targets.npu.encoding import encode_micro
 from explorer.targets.npu.instructions import Instruction
 from explorer.targets.npu.machine import Machine
-
-MICRO = "micro_operations"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,10 +77,7 @@ class Written:
 
     def left_behind(self, steps: Sequence[Step] = ()) -> Before:
         """What the next layer finds in use; `steps`: of its instructions, where they are known."""
-        busy: Counter[int] = Counter()
-        for step in steps:
-            busy[step.queue] += step.cycles
-        idle = max(busy.values(), default=0) - busy[LOAD]
+        idle = _idle_cycles(self.stream.machine, steps) if steps else 0
         tail = 0
         for step in reversed(steps):
             if step.what.removesuffix(ON_CHIP) not in ("finish", *STORED_CONTENTS):
@@ -89,12 +85,18 @@ class Written:
             tail += step.cycles
         machine = self.stream.machine
         memory = machine.by_content["activations"].memory
-        kept = [
+        used = [
             (memory, place.offset_bytes, place.offset_bytes + place.size_bytes)
             for place in self.stream.places.values()
             if place.on_chip
         ]
-        return used_by(self.tiled, idle, tail, kept)
+        for step in steps:
+            for content, first, last in step.extents:
+                if content in (MICRO, "tables"):  # they are in no buffer of tiles
+                    space = machine.by_content[content]
+                    each = space.element_bytes
+                    used.append((space.memory, first * each, (last + 1) * each))
+        return used_by(self.tiled, idle, tail, used)
 
     @property
     def constants(self) -> dict[str, tuple[int, int]]:
@@ -116,6 +118,20 @@ class Written:
         for name, (offset, size) in self.constants.items():
             image[offset - start : offset - start + size] = arrays[name]
         return image
+
+
+def _idle_cycles(machine: Machine, steps: Sequence[Step]) -> int:
+    """How long a layer in a program of several, as if it ran by itself, runs after its last
+    load."""
+    stores = 2 * COMPUTE + 1  # tokens of the layer before
+    first = next((i for i, step in enumerate(steps) if stores in step.takes), None)
+    alone = list(steps)
+    if first is not None and alone[first].what == "wait":
+        takes = tuple(token for token in alone[first].takes if token != stores)
+        alone[first] = replace(alone[first], takes=takes)
+    times = times_of(machine, alone)
+    ends = [time.end_cycle for time in times if time.step.queue == LOAD]
+    return max(time.end_cycle for time in times) - max(ends, default=0)
 
 
 def written(
@@ -182,15 +198,17 @@ def mirrored_if_freer(tiled: Tiled, before: Before, room: Machine) -> Tiled:
     return found if _free(found, before) > _free(tiled, before) else tiled
 
 
-def _free(tiled: Tiled, before: Before) -> tuple[int, int]:
-    """How many buffers of weights, and of other constants, the layer before does not use."""
+def _free(tiled: Tiled, before: Before) -> tuple[int, int, int]:
+    """How many buffers of weights, and of other constants, the layer before does not use, and how
+    many of these it does not store from."""
     mine = used_by(tiled)
     assert not isinstance(tiled, TiledPieces)
     names = [name for name, regions in tiled.regions for _ in regions]
     pairs = list(zip(names, mine.touched, strict=True))
     weights = sum(not meets(one, before.touched) for name, one in pairs if name == "weights")
-    others = sum(not meets(one, before.stored) for name, one in pairs if name in CONSTANTS)
-    return weights, others
+    others = [one for name, one in pairs if name in CONSTANTS]
+    prefetched = sum(not meets(one, before.touched) for one in others)
+    return weights, prefetched, sum(not meets(one, before.stored) for one in others)
 
 
 def scratchpad_addresses(tiled: Tiled) -> dict[str, tuple[int, ...]]:

@@ -9,7 +9,7 @@ the queue that computes gets its first micro-operation. There, loads wait for th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from explorer.npu.program.addresses import Placed
@@ -69,19 +69,8 @@ def head_of(
     """Constants that the queue that computes loads before it computes: as long as the last stores
     of the layer before take, for what waits for these waits for the constants, too. One channel
     moves one thing at a time: loads of other queues would only be before them."""
-    machine, begin, found = stream.machine, constants_begin(stream), list[int]()
-    cycles = 0
-    for index, op in enumerate(instructions):
-        if not isinstance(op, Transfer):
-            if not isinstance(op, Finish):
-                break
-            continue
-        if not isinstance(op, Load) or machine.queue_of(op.memory, True) != COMPUTE:
-            continue
-        if not op.x_size:
-            break
-        if not is_constant(op, begin, machine) or has_tokens(op):
-            continue
+    machine, found, cycles = stream.machine, list[int](), 0
+    for index, op in computing_loads(stream, instructions):
         is_free = op.memory in ("micro_operations", "tables") or not meets(
             loaded_bytes(op, machine), stored
         )
@@ -91,6 +80,24 @@ def head_of(
             cycles += mine
             found.append(index)
     return found
+
+
+def computing_loads(
+    stream: Written, instructions: Sequence[Instruction]
+) -> Iterator[tuple[int, Load]]:
+    """Constants that are loaded before anything is computed, by the queue that computes."""
+    machine, begin = stream.machine, constants_begin(stream)
+    for index, op in enumerate(instructions):
+        if not isinstance(op, Transfer):
+            if not isinstance(op, Finish):
+                break
+            continue
+        if not isinstance(op, Load) or machine.queue_of(op.memory, True) != COMPUTE:
+            continue
+        if not op.x_size:
+            break
+        if is_constant(op, begin, machine) and not has_tokens(op):
+            yield index, op
 
 
 def cost_of(op: Load, machine: Machine) -> tuple[int, int]:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Hashable, Sequence
 
-from explorer.targets.npu.instructions import Instruction, Load, MicroOperation
+from explorer.targets.npu.instructions import Instruction, Load, Loop, MicroOperation
 
+MICRO = "micro_operations"
 Sequences = tuple[MicroOperation, ...]
 
 
@@ -63,7 +64,7 @@ class MicroProgram:
             self._addresses[sequence] = self.global_address + len(self.operations)
             self.operations += sequence
         load = Load(
-            memory="micro_operations",
+            memory=MICRO,
             scratchpad_address=begin,
             global_address=self._addresses[sequence],
             x_size=len(sequence),
@@ -85,7 +86,7 @@ def join_micro_loads(
     last = -1  # where the load is that the next one may continue
     waits: dict[str, bool] = {}
     for op, owner in zip(instructions, owners, strict=True):
-        if isinstance(op, Load) and op.memory == "micro_operations" and op.x_size:
+        if isinstance(op, Load) and op.memory == MICRO and op.x_size:
             before = found[last] if last >= 0 else None
             if isinstance(before, Load) and _continues(before, op):
                 found[last] = dataclasses.replace(before, x_size=before.x_size + op.x_size)
@@ -97,6 +98,19 @@ def join_micro_loads(
         found.append(op)
         kept.append(owner)
     return found, kept
+
+
+def moved_micro_operations(instructions: Sequence[Instruction], by: int) -> list[Instruction]:
+    """The same with all micro-operations so many elements later in their scratchpad."""
+    found: list[Instruction] = []
+    for op in instructions:
+        if isinstance(op, Load) and op.memory == MICRO and op.x_size:
+            op = dataclasses.replace(op, scratchpad_address=op.scratchpad_address + by)
+        elif isinstance(op, Loop):
+            begin, end = op.micro_begin + by, op.micro_end + by
+            op = dataclasses.replace(op, micro_begin=begin, micro_end=end)
+        found.append(op)
+    return found
 
 
 def _continues(first: Load, second: Load) -> bool:

@@ -29,11 +29,12 @@ from explorer.targets.npu.instructions import (
 from explorer.targets.npu.machine import Machine
 
 
-def barrier() -> list[Instruction]:
-    """What makes everything wait until all is stored: two moves of nothing."""
+def barrier(is_prefetched: bool = False) -> list[Instruction]:
+    """What makes everything wait until all is stored, and perhaps until something is prefetched
+    that gives a token: two moves of nothing."""
     return [
         Load(memory="micro_operations", scratchpad_address=0, global_address=0, x_size=0,
-             pop_after=True, push_before=True),
+             pop_before=is_prefetched, pop_after=True, push_before=True),
         Load(memory="activations", scratchpad_address=0, global_address=0, x_size=0,
              pop_after=True),
     ]  # fmt: skip
@@ -46,6 +47,7 @@ class Stream(ABC):
         self.machine, self.places = machine, places
         start = places["micro_operations"].offset_bytes
         size = machine.by_content["micro_operations"].global_bytes
+        self.micro_depth = micro_depth
         self.micro = MicroProgram(micro_depth, start // size)
         self.instructions: list[Instruction] = []
         self.owners: list[int] = []

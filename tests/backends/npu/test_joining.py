@@ -14,7 +14,7 @@ from explorer.targets.npu.machine import describe
 
 
 def sections_of(c, target):
-    machine = describe(load_target(target))
+    machine = describe(load_target(target) if isinstance(target, str) else target)
     (function,) = functions_on(c.final.program, machine.name)
     return network_of(function, c.final.weights, machine)
 
@@ -36,11 +36,38 @@ def test_constants_are_loaded_ahead_and_no_queue_races(digits, target):
             assert all(isinstance(op, Load) and op.memory != "activations" for op in before)
             ahead += len(before)
         assert ahead >= len(network.sections) // 2
+        is_prefetched = any(getattr(op, "prefetch", False) for op in network.instructions)
+        assert is_prefetched == (target != "vta-16")
         c.run(given)
         parts = [np.zeros(v.stored.logical_shape, v.stored.element_type)
                  for v in map(network.values.__getitem__, network.arguments)]  # fmt: skip
         assert check_program(network.program, network.image_with(parts), network.machine) == []
         assert c.counted.cycles == c.counted.predicted_cycles
+    finally:
+        c.close()
+
+
+@pytest.mark.parametrize(("room", "is_prefetched"), [(700, False), (8192, True)])
+def test_micro_operations_are_prefetched_next_to_those_of_the_layer_before(
+    digits, room, is_prefetched
+):
+    model, table, given = digits
+    target = load_target("tiny-8", {"memories.static.size_bytes": room})
+    c = explorer.compile(model, target, quantization=table)
+    try:
+        network = sections_of(c, target)
+        loads = [
+            op
+            for op in network.instructions
+            if isinstance(op, Load) and op.memory == "micro_operations" and op.x_size
+        ]
+        assert any(op.prefetch and op.scratchpad_address for op in loads) == is_prefetched
+        c.run(given)
+        assert c.counted.cycles == c.counted.predicted_cycles
+        parts = [np.zeros(v.stored.logical_shape, v.stored.element_type)
+                 for v in map(network.values.__getitem__, network.arguments)]  # fmt: skip
+        assert check_program(network.program, network.image_with(parts), network.machine) == []
+        assert c.accuracy(given).report.bit_exact
     finally:
         c.close()
 

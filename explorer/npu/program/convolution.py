@@ -25,6 +25,7 @@ from explorer.npu.layers.stated_requantization import Shifted, is_stated, scalin
 from explorer.npu.layers.tensors import Tensor, blocks, element_problem, most_padding
 from explorer.npu.program.addresses import Addresses, Placed, place
 from explorer.npu.program.stream import Stream
+from explorer.npu.program.taps import TapLoops, loops_of_taps
 from explorer.npu.program.transfers import Block
 from explorer.npu.tiling import layouts
 from explorer.npu.tiling.bands import output_blocks
@@ -204,12 +205,13 @@ class ConvolutionWriter(Stream):
         begins, waits = chunk.is_first, chunk.is_first and chunk.tile >= buffers
         if chunk.is_first:
             self._constants(number, chunk)
-        if begins and not self.machine.replaces_sums:
+        taps = self._taps(chunk)
+        if begins and (taps or not self.machine.replaces_sums):
             pixels = len(chunk.rows) * len(chunk.columns) * len(chunk.outputs)
             reset = list(self.reset(self.tiled.sums_of(chunk), pixels))
             self.emit(number, reset, after=(waits, False))
             begins = waits = False
-        multiplications = self._multiply(chunk, begins)
+        multiplications = self._multiply_taps(taps) or self._multiply(chunk, begins)
         # Loads of micro-operations wait for no inputs.
         ahead = list(itertools.takewhile(lambda op: isinstance(op, Load), multiplications))
         multiplications = multiplications[len(ahead) :]
@@ -319,26 +321,62 @@ class ConvolutionWriter(Stream):
 
         The array takes a batch of them along a row, or down a column where these are fewer steps.
         """
+        along, outer = self._loops(chunk)
+        found: list[Instruction] = []
+        for inner, batch, first in self.batches(along.count):
+            offset = (first * along.destination, first * along.source)
+            found += self.loop(
+                Multiply, list(_products(self.tiled, chunk, offset)), replace=begins,
+                outer=outer.count, destination_outer=outer.destination, source_outer=outer.source,
+                inner=inner, destination_inner=self.batch * along.destination,
+                source_inner=self.batch * along.source, **along.batch(batch),
+            )  # fmt: skip
+        return found
+
+    def _loops(self, chunk: Chunk) -> tuple[_Axis, _Axis]:
+        """Positions that the array takes batches of, and the other axis."""
         stride_y, stride_x = self.layer.strides
         _, wide = self._window(chunk)
         side = self.tiled.together
         along = _Axis(len(chunk.columns), 1, stride_x * side)
         outer = _Axis(len(chunk.rows), len(chunk.columns), stride_y * wide * side)
         if outer.batches(self.batch) * along.count < along.batches(self.batch) * outer.count:
-            along, outer = outer, along
-        found: list[Instruction] = []
-        for inner, batch, first in self.batches(along.count):
-            steps: dict[str, int] = {}
-            if batch > 1:
-                steps = {"destination_step": along.destination, "source_step": along.source}
+            return outer, along
+        return along, outer
+
+    def _taps(self, chunk: Chunk) -> list[tuple[TapLoops, dict[str, int]]]:
+        """What multiplies tap by tap, with the fields of its batch, where positions need no loop
+        and the micro-operations that this saves take longer than sums that are made 0 before;
+        empty elsewhere."""
+        along, outer = self._loops(chunk)
+        batches = list(self.batches(along.count))
+        if outer.count > 1 or any(inner > 1 for inner, *_ in batches):
+            return []
+        found, saved = [], 0
+        for _, batch, first in batches:
             offset = (first * along.destination, first * along.source)
-            found += self.loop(
-                Multiply, list(_products(self.tiled, chunk, offset)), batch=batch, replace=begins,
-                outer=outer.count, destination_outer=outer.destination, source_outer=outer.source,
-                inner=inner, destination_inner=self.batch * along.destination,
-                source_inner=self.batch * along.source, **steps,
-            )  # fmt: skip
-        return found
+            micro = list(_products(self.tiled, chunk, offset))
+            loops = loops_of_taps(micro, self.layer.kernel)
+            if loops is None:
+                return []
+            saved += len(micro) - len(loops.micro)
+            found.append((loops, along.batch(batch)))
+        if not self.machine.replaces_sums:
+            return found
+        matrix, space = self.machine.matrix, self.machine.by_content["micro_operations"]
+        route = self.machine.route[self.machine.regions[-1].name, space.memory, True]
+        sums = len(chunk.outputs) * along.count
+        reset = (
+            matrix.start_cycles + matrix.latency_cycles + sums * self.machine.multiply_step_cycles
+        )
+        return found if saved * space.global_bytes / route.bytes_per_cycle > reset else []
+
+    def _multiply_taps(self, taps: list[tuple[TapLoops, dict[str, int]]]) -> list[Instruction]:
+        return [
+            instruction
+            for loops, batch in taps
+            for instruction in self.loop(Multiply, list(loops.micro), **loops.fields, **batch)
+        ]
 
     def _rescale(self, chunk: Chunk) -> list[Instruction]:
         scaling, count = self.layer.rescaling, self.borders.count
@@ -467,6 +505,11 @@ class _Axis:
 
     def batches(self, size: int) -> int:
         return blocks(self.count, size)
+
+    def batch(self, size: int) -> dict[str, int]:
+        """Fields of a multiplication that takes so many of them at once."""
+        steps = {"destination_step": self.destination, "source_step": self.source}
+        return {"batch": size, **(steps if size > 1 else {})}
 
 
 def _products(tiled: TiledLayer, chunk: Chunk, offset: tuple[int, int]) -> Iterator[MicroOperation]:

@@ -411,9 +411,8 @@ class ConvolutionSpace:
         of_layer = constant.fixed_cycles + moved
         loads = np.where(self.constants == 1, of_layer, loads)
         first_loads = np.where(self.constants == 1, of_layer, first_loads)
-        taps = layer.kernel[0] * layer.kernel[1]
         micro = self._route("micro_operations", True, -1).fixed_cycles + self._moved(
-            "micro_operations", True, -1, np.asarray(taps))  # fmt: skip
+            "micro_operations", True, -1, np.asarray(1))  # fmt: skip
         reset_first = has_resets * (2 * fixed + (first_tile // batch + 1) * each)
         rest = multiply + vectors + np.maximum(0, reset - reset_first) + np.maximum(
             0, loads - first_loads)  # fmt: skip
@@ -500,7 +499,8 @@ class ConvolutionSpace:
         classes = 1 + (self.axes[0].count[self.rows_at] > 1) + (
             self.axes[1].count[self.columns_at] > 1)  # fmt: skip
         count = np.minimum(mixes * classes, chunks)
-        each = self.outputs * self.inputs * taps
+        is_one = self.rows * self.columns == 1  # taps are loops then
+        each = self.outputs * self.inputs * np.where(is_one, 1, taps)
         is_kept = count * each <= self.machine.depth("micro_operations")
         loaded = np.where(is_kept, count, chunks) * each
         route = self._route("micro_operations", True, -1)

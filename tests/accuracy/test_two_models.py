@@ -299,3 +299,24 @@ def test_elements_beyond_the_end_of_one_range_are_left_out(
 def test_a_record_survives_json(tmp_path):
     found = compared(digits(), digits(), tmp_path)
     assert from_json(ModelComparison, to_json(found)) == found
+
+
+def test_outputs_of_one_name_belong_together_although_they_are_rounded(tmp_path):
+    """The unrounded tensor before the output is nearer to the other model's output."""
+    model, rounded = digits(), digits()
+    last = rounded.graph.output[0].name
+    make = next(n for n in rounded.graph.node if last in n.output)
+    make.output[0] = "before"
+    held = [
+        numpy_helper.from_array(np.array(0.05, np.float32), "step"),
+        numpy_helper.from_array(np.array(0, np.int8), "zero"),
+    ]
+    rounded.graph.initializer.extend(held)
+    rounded.graph.node.extend(
+        [
+            helper.make_node("QuantizeLinear", ["before", "step", "zero"], ["steps"], "quantize"),
+            helper.make_node("DequantizeLinear", ["steps", "step", "zero"], [last], "dequantize"),
+        ]
+    )
+    found = compared(model, rounded, tmp_path)
+    assert found.outputs == ((last, last),)

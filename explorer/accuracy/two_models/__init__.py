@@ -7,6 +7,7 @@ Reading order: `sides` runs a model in its reference, `inputs` gives both models
 `matching` pairs tensors, `judging` says which pairs differ by more than rounding explains.
 """
 
-from explorer.accuracy.two_models.comparing import compare_models
+from explorer.accuracy.two_models.comparing import compare_models, is_quantized
+from explorer.accuracy.two_models.inputs import GIVEN
 
-__all__ = ["compare_models"]
+__all__ = ["GIVEN", "compare_models", "is_quantized"]

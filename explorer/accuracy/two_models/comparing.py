@@ -18,6 +18,7 @@ from explorer.accuracy.two_models.matching import (
 from explorer.accuracy.two_models.sides import Side, SideNode
 from explorer.errors import InputError
 from explorer.importers import SourceModel
+from explorer.importers.model import symbolic_dimensions
 from explorer.results.model_comparison import (
     ComparedModel,
     ModelComparison,
@@ -76,6 +77,13 @@ def compare_models(
         first_difference=_first(nodes[0], matched),
         outputs=tuple(pair for pair in outputs if pair in compared),
     )
+
+
+def is_quantized(model: SourceModel, sizes: Mapping[str, int]) -> bool:
+    """Whether a tensor of the model is quantized, or the file holds weights of bytes or less."""
+    known = {name: sizes[name] for name in symbolic_dimensions(model) if name in sizes}
+    side = Side(model, known)
+    return bool(side.scales) or any(node.has_small_weights for node in side.nodes)
 
 
 def _model(side: Side, inputs: str) -> ComparedModel:

@@ -18,6 +18,7 @@ from explorer.ir.types import ELEMENT_TYPES, is_float_dtype, numpy_dtype
 Arrays = dict[str, np.ndarray]
 USUAL_ORDERS = {4: ((0, 1, 2, 3), (0, 2, 3, 1), (0, 3, 1, 2)), 3: ((0, 1, 2), (0, 2, 1))}
 """Of axes: as they are, channels last, channels first."""
+GIVEN = "the arrays that were given"
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def same_data(
         theirs.name: _of_type(second, theirs, base, ours.name, turned[theirs.name])
         for ours, theirs in pairs
     }
-    words = "the arrays that were given" if given is not None else f"random numbers, seed {seed}"
+    words = GIVEN if given is not None else f"random numbers, seed {seed}"
     converted = f"those of {model.name}, converted"
     names = [(ours.name, theirs.name) for ours, theirs in pairs]
     if is_first:

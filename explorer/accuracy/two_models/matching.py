@@ -132,8 +132,9 @@ def _by_values(
     tensors: tuple[Tensors, Tensors],
     outputs: set[tuple[str, str]],
 ) -> Iterator[Pair]:
-    """The best pairs first; of pairs that are equally good those of outputs, then those at like
-    places of the models."""
+    """Outputs of one name or without others first, whatever their rounding; then the best pairs,
+    of equally good ones those of outputs, then those at like places of the models."""
+    sure = {pair for pair in outputs if pair[0] == pair[1] or len(outputs) == 1}
     sides = [
         [(name, tensors[i][name]) for name in _made(nodes[i]) if name in tensors[i]] for i in (0, 1)
     ]
@@ -152,8 +153,9 @@ def _by_values(
             )
             if best is not None and best[0] >= MIN_SQNR_DB:
                 apart = abs(i / len(sides[0]) - j / len(sides[1]))
-                rank = -round(min(best[0], EXACT_DB)), (name_a, name_b) not in outputs, apart
-                graded.append((*rank, name_a, name_b, best[1]))
+                pair = (name_a, name_b)
+                rank = pair not in sure, -round(min(best[0], EXACT_DB)), pair not in outputs, apart
+                graded.append((*rank, *pair, best[1]))
     used: set[str] = set()
     taken: set[str] = set()
     for *_, name_a, name_b, axes in sorted(graded):

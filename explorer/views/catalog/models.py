@@ -22,6 +22,7 @@ from explorer.results.model_comparison import (
     UnmatchedNode,
 )
 from explorer.views.numbers import format_count, format_decibels
+from explorer.views.parts.markup import shorten
 from explorer.views.specification import (
     Cell,
     ChartSpec,
@@ -66,19 +67,32 @@ UNMATCHED = (
     Column(key="reason", title="why"),
 )
 MAX_UNMATCHED = 40
-WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 720.0, 160.0, 56.0, 24.0, 10.0
+NAME = 48
+"""Characters of a node's name in a sentence."""
+WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 720.0, 130.0, 56.0, 24.0, 10.0
 MAX_DB = 120.0
+STEP_DB = 20
+MAX_LINES = 4
 
 
-def models(record: ModelComparison) -> Specification:
-    """What two models have in common, and the first tensor that differs."""
+def models(record: ModelComparison, letters: str = "AB") -> Specification:
+    """What two models have in common, and the first tensor that differs.
+
+    letters: what the models are called, the reference first.
+    """
     table = TableSpec(
         title="matched tensors", columns=COLUMNS, rows=tuple(map(_row, record.matched))
     )
     parts: list[Part] = [
-        Facts(rows=(("A", _facts(record.a)), ("B", _facts(record.b)))),
         Text(text=verdict(record), is_quiet=False, look=EQUAL if record.agrees else WRONG),
+        *[Text(text=text, is_quiet=False) for text in _errors(record)],
         *([_chart(record)] if record.matched else []),
+        Facts(
+            rows=(
+                (f"{letters[0]}, the reference", _facts(record.a)),
+                (letters[1], _facts(record.b)),
+            )
+        ),
         table,
         *_unmatched(record.a, record.unmatched_a),
         *_unmatched(record.b, record.unmatched_b),
@@ -98,13 +112,31 @@ def verdict(record: ModelComparison) -> str:
     first = record.first_difference
     if first is not None:
         return (
-            f"the first difference is {first.node_a} ({first.operator_a}) against {first.node_b} "
-            f"({first.operator_b}): {format_decibels(first.sqnr_db)}, while rounding explains "
+            f"the first difference is {shorten(first.node_a, NAME)} ({first.operator_a}) against "
+            f"{shorten(first.node_b, NAME)} ({first.operator_b}): "
+            f"{format_decibels(first.sqnr_db)}, while rounding explains "
             f"{format_decibels(_decibels(first.expected))}"
         )
     if not record.outputs:
         return "no tensor differs, but no output of one model is found in the other"
     return "no tensor differs by more than rounding explains"
+
+
+def _errors(record: ModelComparison) -> Iterator[str]:
+    """Sentences: the first tensor that is not equal, and the layer with the largest error."""
+    unequal = [match for match in record.matched if match.error != 0]
+    if unequal:
+        worst = max(unequal, key=lambda match: (math.isnan(match.error), match.error))
+        yield f"first tensor that is not equal: {_error(unequal[0])}"
+        yield f"largest error: {_error(worst)}"
+
+
+def _error(match: TensorMatch) -> str:
+    explained = "" if match.differs else ", which rounding explains"
+    return (
+        f"{shorten(match.node_a, NAME)} ({match.operator_a}) with "
+        f"{format_decibels(match.sqnr_db)}, max relative {match.max_relative:.2g}{explained}"
+    )
 
 
 def _facts(model: ComparedModel) -> str:
@@ -164,12 +196,15 @@ def _chart(record: ModelComparison) -> ChartSpec:
     def x(index: int) -> float:
         return round(LEFT + (right - LEFT) * (index + 0.5) / count, 1)
 
+    reached = [m.sqnr_db for m in record.matched if math.isfinite(m.sqnr_db)]
+    top = min(MAX_DB, STEP_DB * max(2, math.ceil(max(reached, default=MAX_DB) / STEP_DB)))
+
     def y(decibels: float) -> float:
-        share = min(max(decibels, 0.0), MAX_DB) / MAX_DB
+        share = min(max(decibels, 0.0), top) / top
         return round(low - (low - TOP) * share, 1)
 
     marks: list[Mark] = []
-    for decibels in (0, 40, 80, 120):
+    for decibels in range(0, int(top) + 1, STEP_DB * math.ceil(top / STEP_DB / MAX_LINES)):
         marks.append(Line(points=((LEFT, y(decibels)), (right, y(decibels)))))
         marks.append(Label(x=LEFT - 6, y=y(decibels) + 4, text=f"{decibels} dB", anchor="end"))
     explained = [(x(i), y(_decibels(m.expected))) for i, m in enumerate(record.matched)]

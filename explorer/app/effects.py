@@ -19,7 +19,7 @@ from pathlib import Path
 from explorer.app.branches import MAX_COMPARED, Branch, ResultStore, compared, difference
 from explorer.app.later_chunks import LaterChunks
 from explorer.app.protocol import (
-    LEVERS,
+    COMPUTED,
     CompileRequest,
     Died,
     DrawnTrace,
@@ -27,6 +27,7 @@ from explorer.app.protocol import (
     MadeChunk,
     SavedFile,
     Stopped,
+    two_files_key,
 )
 from explorer.app.state.messages import (
     Begun,
@@ -160,15 +161,30 @@ class Page:
         if not 2 <= len(branches) <= MAX_COMPARED or None in branches:
             return None
         present = [branch for branch in branches if branch is not None]
-        asleep = [branch for branch in present if branch.is_asleep]
-        for branch in asleep:
-            self._dispatch({"kind": "wake", "branch": branch.key})
-        if asleep:
-            raise ValueError(f"{state.label(asleep[0])} is compiled again first")
+        self._wake([branch for branch in present if branch.is_asleep])
         find = self.later.awaited
         if place is not None:
             return difference(present, place, find)
         return compared(present, [state.full_label(branch) for branch in present], find)
+
+    def two_files(self, keys: Sequence[str]) -> tuple[Branch, str]:
+        """The branch of the first key, and the key of its chunk that compares its model with that
+        of the other branch. ValueError where there is nothing to compare."""
+        branches = [self.state.named(key) for key in keys]
+        if len(branches) != 2 or branches[0] is None or branches[1] is None:
+            raise ValueError("the branches are not there any more")
+        first, other = branches[0], branches[1]
+        if first.request.is_trace or other.request.is_trace:
+            raise ValueError("a saved trace holds no model: open the models themselves")
+        self._wake([branch for branch in (first, other) if branch.is_asleep])
+        return first, two_files_key(first.request, other.request)
+
+    def _wake(self, asleep: Sequence[Branch]) -> None:
+        """Has branches compiled again; ValueError names the first one."""
+        for branch in asleep:
+            self._dispatch({"kind": "wake", "branch": branch.key})
+        if asleep:
+            raise ValueError(f"{self.state.label(asleep[0])} is compiled again first")
 
     def _dispatch(self, message: Message) -> None:
         """A message, all that follows from it, and then the state that came of it."""
@@ -244,9 +260,9 @@ class Page:
         if process is None or not process.is_alive:
             return False
         key, request = int(branch.key), branch.request
-        is_unknown = chunk.startswith(LEVERS) and not process.has(key) and not request.is_trace
+        is_unknown = chunk.startswith(COMPUTED) and not process.has(key) and not request.is_trace
         if is_unknown:
-            # What is shown was known already, and levers are found in a compilation.
+            # What is shown was known already, and the worker has not compiled it.
             process.compile(key, request)
         process.need(key, chunk, is_to_come=is_unknown)
         return True

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 
 from explorer.app.branches import Branch
-from explorer.app.protocol import LEVERS, TEXTS, MadeChunk
+from explorer.app.protocol import COMPUTED, TEXTS, MadeChunk
 
 WAIT_SECONDS = 60.0
 """How long a comparison waits for what it compares."""
@@ -33,7 +33,7 @@ class LaterChunks:
     def want(self, branch: Branch, key: str, take: Take) -> None:
         """Gives the chunk to `take`: now where it is there, else from another thread."""
         text = branch.trace.chunks.get(key)
-        is_all = TEXTS in branch.trace.stages and not key.startswith(LEVERS)
+        is_all = TEXTS in branch.trace.stages and not key.startswith(COMPUTED)
         if text is not None or is_all:
             take(MadeChunk(key, text))
             return

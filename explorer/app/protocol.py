@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -45,6 +45,10 @@ TRIALS = "trials"
 LEVERS = "levers/"
 """How keys of chunks begin that are computed when they are asked for, and never else: what moves
 `levers/peak_bytes`."""
+TWO_FILES = "files/"
+"""How keys of chunks begin that compare the models of two requests, which follow as JSON."""
+COMPUTED = (LEVERS, TWO_FILES)
+"""How keys of chunks begin that no stage makes."""
 TRACE_SUFFIX = ".nnx"
 
 
@@ -125,6 +129,11 @@ class CompileRequest:
         return ", ".join(part for part in parts if part)
 
 
+def two_files_key(first: CompileRequest, other: CompileRequest) -> str:
+    """Names the comparison of two models on the data that they have now."""
+    return TWO_FILES + json.dumps([asdict(first), asdict(other)])
+
+
 @dataclass(frozen=True)
 class Examined:
     """What can be said of a model before it is compiled: see `worker/examining.py`."""
@@ -170,6 +179,10 @@ class Compiler(Protocol):
 
     def levers(self, request: CompileRequest, asked: str) -> dict[str, Any]:
         """What moves a number of a compilation, as JSON. InputError for an unknown quantity."""
+        ...
+
+    def two_files(self, request: CompileRequest, other: CompileRequest) -> dict[str, Any]:
+        """The tensors of two models on the same data, as JSON; see `worker/two_files.py`."""
         ...
 
     def examine(self, path: str) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from explorer.app.protocol import (
     SearchProgress,
     Stopped,
     stages_of,
+    two_files_key,
 )
 from explorer.app.searches import SearchOrder
 from explorer.app.server.serving import opening_link
@@ -231,6 +232,24 @@ def test_levers_of_what_was_known_already_are_found_in_a_compilation(page: Visit
         (key, "levers/seconds", False),
     ]
     assert page.worker.asked[key] == page.state.branch.request
+
+
+def test_the_models_of_two_branches_are_compared_on_the_data_that_they_have(page: Visit):
+    page.say("open", model="1")
+    page.worker.finish(2, 1)
+    first, other = page.state.branches
+    branch, chunk = page.page.two_files(["1", "2"])
+    assert branch is first
+    assert chunk == two_files_key(first.request, other.request)
+    measured = replace(other.request, data=("eval.npz",))
+    assert chunk != two_files_key(first.request, measured)
+    for keys in (["1"], ["1", "9"], ["1", "2", "1"], [""]):
+        with pytest.raises(ValueError, match="not there any more"):
+            page.page.two_files(keys)
+    page.say("open", model="2")
+    page.worker.finish(3, 1)
+    with pytest.raises(ValueError, match="a saved trace holds no model"):
+        page.page.two_files(["1", "3"])
 
 
 def test_at_most_so_many_models_are_open(page: Visit):

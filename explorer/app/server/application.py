@@ -56,6 +56,8 @@ COMPARISONS = ("compare/", "difference/")
 """Chunks that are made of several branches."""
 MAX_ANSWERS = 100
 """That are kept: each is as long as a kernel's assembly."""
+FILES = "files/"
+"""How keys of chunks begin that compare the models of two branches."""
 OTHERS = "of/"
 """How keys of chunks begin that are another branch's than the one that is looked at."""
 ASKS_NOTHING = (
@@ -161,6 +163,8 @@ class ExplorerPage(JSComponent):
         for key in map(str, keys):
             if key.startswith(COMPARISONS):
                 self._compare(key, state.revision)
+            elif key.startswith(FILES):
+                self._send_files(key, state)
             elif key.startswith(OTHERS):
                 self._send_of(key, state)
             elif key.startswith(ASKED):
@@ -176,6 +180,17 @@ class ExplorerPage(JSComponent):
             self._send_chunk(key, None, state.revision, "that branch is not there any more")
         elif chunk == "head":
             self._send_chunk(key, encode(branch.trace.head), state.revision)
+        else:
+            self._send_later(chunk, branch, state.revision, key)
+
+    def _send_files(self, key: str, state: PageState) -> None:
+        """`files/2.5/...` compares the models of branches 2 and 5, tensor by tensor."""
+        assert self.page is not None
+        names = key.split("/")[1].split(".")
+        try:
+            branch, chunk = self.page.two_files(names)
+        except ValueError as error:
+            self._send_chunk(key, None, state.revision, str(error))
         else:
             self._send_later(chunk, branch, state.revision, key)
 

@@ -57,6 +57,10 @@ FILES = "files"
 """Among the options: the folder in which paths of a table of cases start."""
 
 
+def untold(name: str, index: int, total: int) -> None:
+    """Progress that nobody waits for."""
+
+
 class ModelCompiler:
     """One per worker. Heavy imports happen here, in the worker, before it is asked for anything."""
 
@@ -153,7 +157,7 @@ class ModelCompiler:
             raise InputError("a saved trace holds no compiler", hint="open the model itself")
         accuracy = self._accuracies.get(request)
         quantity, _, rest = asked.partition("/")
-        compilation = self._compiled(request, lambda name, index, total: None)
+        compilation = self._compiled(request, untold)
         found = find_levers(
             compilation,
             quantity_named(quantity),
@@ -163,6 +167,24 @@ class ModelCompiler:
             only_budgets=rest == BUDGETS,
         )
         return levers_payload(with_calibration(found) if request.data else found)
+
+    def two_files(self, request: CompileRequest, other: CompileRequest) -> dict[str, Any]:
+        from explorer.app.worker.two_files import two_files_json
+        from explorer.compilation.data.attached import fit_data
+
+        pair, inputs, sizes = [], [], {}
+        for side in (request, other):
+            if side.is_trace:
+                raise InputError("a saved trace holds no model", hint="open the model itself")
+            compiled = None if side in self._refused else self._compiled(side, untold)
+            model = self._loaded(side, untold) if compiled is None else compiled.model
+            data = None if compiled is None else self._data(side, model)
+            fitted = None if data is None or compiled is None else fit_data(data, compiled)
+            inputs.append(None if fitted is None else fitted.at(0))
+            tried = {**self._tried.get(side.base, {}), **side.sizes}
+            sizes |= {n: size if isinstance(size, int) else size[-1] for n, size in tried.items()}
+            pair.append(model)
+        return two_files_json(pair, inputs, [request.data_name, other.data_name], sizes)
 
     def _forks_of(self, request: CompileRequest, compilation: Compilation) -> Fork:
         """Forks that predict levers; those of the request that was asked about last are kept."""
@@ -184,9 +206,6 @@ class ModelCompiler:
         return tuple(p.name for p in self._compilations[request].pipeline if not p.is_required)
 
     def bisect(self, request: CompileRequest) -> Bisection | None:
-        def untold(name: str, index: int, total: int) -> None:
-            """Nobody waits for this."""
-
         compilation = self._compiled(request, untold)
         if request not in self._accuracies:
             self._accuracies[request] = self._compared(request, compilation, untold)
@@ -206,7 +225,7 @@ class ModelCompiler:
         from explorer.tuning.search import Budget, tune
         from explorer.views.catalog.search import search_payload
 
-        compilation = self._compiled(request, lambda name, index, total: None)
+        compilation = self._compiled(request, untold)
         found = tune(
             compilation,
             Budget(order["candidates"], order["seconds"]),
@@ -262,7 +281,7 @@ class ModelCompiler:
         from explorer.views.payload.interleaved import turns_payload
 
         requests = [request, *others]
-        compilations = [self._compiled(r, lambda name, index, total: None) for r in requests]
+        compilations = [self._compiled(r, untold) for r in requests]
         labels = [r.label or "first" for r in requests]
         return turns_payload(time_interleaved(compilations, labels, progress=progress))
 

@@ -24,10 +24,12 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from explorer.app.protocol import (
+    COMPUTED,
     JUDGED,
     LEVERS,
     READ,
     TEXTS,
+    TWO_FILES,
     URGENT,
     Cancelled,
     Compiler,
@@ -181,10 +183,15 @@ class Worker:
                 return
         self._answer(task, chunk)
 
-    def _find_levers(self, task: Task, chunk: str) -> None:
-        """Is computed every time: it rests on what was measured."""
+    def _compute(self, task: Task, chunk: str) -> None:
+        """Is computed every time: it rests on what was measured, or on another model."""
         try:
-            found = self._compiler.levers(task.request, chunk.removeprefix(LEVERS))
+            if chunk.startswith(TWO_FILES):
+                pair = json.loads(chunk.removeprefix(TWO_FILES))
+                first, other = (from_json(CompileRequest, side) for side in pair)
+                found = self._compiler.two_files(first, other)
+            else:
+                found = self._compiler.levers(task.request, chunk.removeprefix(LEVERS))
         except Exception as error:  # whatever a model provokes is for the person who looks at it
             self._send("made", task.key, chunk, None, str(error))
         else:
@@ -192,8 +199,8 @@ class Worker:
 
     def _answer(self, task: Task, chunk: str) -> None:
         """As `_make`; who asked is told what went wrong."""
-        if chunk.startswith(LEVERS):
-            self._find_levers(task, chunk)
+        if chunk.startswith(COMPUTED):
+            self._compute(task, chunk)
             return
         try:
             self._make(task, chunk)

@@ -12,9 +12,12 @@ import {countText} from "../ground/numbers.js";
 import {clip} from "../ground/scene.js";
 import {LETTERS} from "../ground/sides.js";
 import {steady} from "../ground/stable_dom.js";
+import {areTwoFiles, twoFilesKey} from "../ground/two_files.js";
 import {openTwins} from "./branch_pair.js";
+import {twoFilesView} from "./two_files.js";
 import {twoTimelines} from "./two_timelines.js";
 
+const TENSORS = "tensors";
 const COMPARE_VIEWS = [
   {id: "totals", label: "totals", title: "what each of them reaches, and where they part"},
   {id: "graph", label: "graph", title: "operations that differ after the pass that is looked at"},
@@ -22,6 +25,7 @@ const COMPARE_VIEWS = [
   {id: "passes", label: "passes", title: "every pass of all of them"},
   {id: "kernels", label: "kernels", title: "every kernel of all of them"},
   {id: "time", label: "in time", title: "launches of all of them on one clock"},
+  {id: TENSORS, label: "tensors", title: "two files: where they part, and the error along the way"},
 ];
 
 // Made once per compilation that is looked at: its controls stay while results arrive.
@@ -50,14 +54,13 @@ function createComparison(app) {
   });
   const main = element("div", {class: "compare-main"});
   const showMain = steady(main);
-  const row = tabRow(COMPARE_VIEWS, "totals", (view) => choose(view), "views of the comparison");
+  const row = tabRow(COMPARE_VIEWS, "", (view) => choose(view), "views of the comparison");
   const node = element("div", {class: "compare"}, session ? list : null, main);
   const boxes = new Map(); // key of a branch -> {row, box, label}
-  let view = session?.compareView ?? "totals";
+  let view = "";
   let drawn = ""; // what `main` shows
   let turn = 0;
   row.classList.add("segmented");
-  markTab(row, view);
 
   const others = () => session.branches().filter((branch) => branch.key !== session.branch());
   const chosen = () => {
@@ -70,6 +73,14 @@ function createComparison(app) {
     return found ? [found.key] : [];
   };
 
+  const branchOf = (key) => session.branches().find((branch) => branch.key === key);
+  // A saved trace is nothing that can be run.
+  const areModels = (keys) =>
+    keys.every((key) => {
+      const model = session.models().find((other) => other.key === branchOf(key)?.model);
+      return model?.kind === "model";
+    });
+
   // All that stand side by side, from base to fork unless a person turned that round.
   const sides = () => {
     const keys = fromBase(session.branches(), [session.branch(), ...chosen()]);
@@ -77,10 +88,8 @@ function createComparison(app) {
   };
 
   function choose(next) {
-    view = next;
     if (session) session.compareView = next;
-    markTab(row, view);
-    load();
+    load(next);
   }
 
   function drawList() {
@@ -147,10 +156,7 @@ function createComparison(app) {
     }
     const turns = turnsOf(session, keys);
     const isRunning = session.turns().some(({status}) => status === "running");
-    const canRun = keys.every((key) => {
-      const branch = session.branches().find((other) => other.key === key);
-      return session.models().find(({key: model}) => model === branch?.model)?.kind === "model";
-    });
+    const canRun = areModels(keys);
     if (turns?.status === "running") times.show("turns", turns.number, turns.most);
     else times.end();
     replace(
@@ -195,20 +201,29 @@ function createComparison(app) {
     );
   }
 
-  async function load() {
+  // What a person chose last; without that, of two files the tensors.
+  function show(wanted, isTwoFiles) {
+    row.querySelector(`[data-tab="${TENSORS}"]`).hidden = !isTwoFiles;
+    const known = wanted || (isTwoFiles ? TENSORS : "totals");
+    view = known === TENSORS && !isTwoFiles ? "totals" : known;
+    markTab(row, view);
+  }
+
+  async function load(wanted = session?.compareView ?? view) {
     turn += 1;
     const mine = turn;
     if (session) drawList();
     const keys = session ? sides() : [];
+    const isTwoFiles = areTwoFiles(keys.map(branchOf)) && areModels(keys);
+    show(wanted, isTwoFiles);
     const turns = turnsOf(session, keys);
-    const stamp = session
-      ? keys
-          .map((key) => session.branches().find((branch) => branch.key === key)?.stages ?? 0)
-          .join(".")
-      : "";
+    const stamp = session ? keys.map((key) => branchOf(key)?.stages ?? 0).join(".") : "";
     const place = data.head.passes[store.get().pass].name;
     const isProgram = view === "graph" || view === "lines";
-    const about = JSON.stringify([view, keys, stamp, isProgram ? place : "", turns?.status]);
+    const files = isTwoFiles ? twoFilesKey(session, keys) : "";
+    const about = JSON.stringify(
+      view === TENSORS ? [view, files] : [view, keys, stamp, isProgram ? place : "", turns?.status],
+    );
     if (about === drawn) return;
     if (session && keys.length < 2) {
       drawn = "";
@@ -222,6 +237,14 @@ function createComparison(app) {
       return;
     }
     try {
+      if (view === TENSORS) {
+        if (!drawn || JSON.parse(drawn)[0] !== view) showMain(underWay(), {isFresh: true});
+        const found = await data.chunk(files);
+        if (mine !== turn) return;
+        drawn = about;
+        showMain(twoFilesView(app, found), {isFresh: true});
+        return;
+      }
       const comparison = await data.chunk(
         session ? `compare/${keys.join(".")}/${stamp}` : "comparison",
       );
@@ -233,7 +256,11 @@ function createComparison(app) {
       if (mine !== turn) return;
       const isFresh = !drawn || JSON.parse(drawn)[0] !== view;
       drawn = about;
-      showMain(content({...comparison, turns: turns?.result ?? null}, difference), {isFresh});
+      const whole = {...comparison, turns: turns?.result ?? null};
+      showMain(content({...whole, files: isTwoFiles ? undefined : null}, difference), {isFresh});
+      if (!isTwoFiles || view !== "totals") return;
+      const found = await data.chunk(files).catch(() => ({outputs: []}));
+      if (mine === turn) showMain(content({...whole, files: found}, difference), {});
     } catch (failure) {
       if (mine === turn)
         showMain(
@@ -283,6 +310,12 @@ function nearest(session) {
     others.find(({elements}) => elements.length && String(elements) === String(current?.elements))
   );
 }
+
+const underWay = () =>
+  emptyState(
+    "Both models run on the same data",
+    "Their tensors are matched by their numbers, then by their places in the graphs.",
+  );
 
 function turnsText({status, number, most, error, result}) {
   if (status === "running") return most ? `round ${number + 1} of ${most}` : "beginning";

@@ -16,6 +16,7 @@ import {
 } from "../ground/numbers.js";
 import {clip} from "../ground/scene.js";
 import {LETTERS, passDiffers, sideHeads} from "../ground/sides.js";
+import {rowsOfTwoFiles} from "../ground/two_files.js";
 
 export const VERDICT_WORDS = {
   equal: "equal to source",
@@ -40,7 +41,8 @@ export function totalsTable(
     ),
     latencyRow(summaries, comparison),
     ...rightAnswers(summaries),
-    ...decibelsRow(summaries),
+    ...(comparison.files === null ? [] : rowsOfTwoFiles(comparison.files, labels.length)),
+    ...decibelsRow(summaries, comparison.files === null ? "source" : "its own file"),
     ...exactRow(summaries),
     ...dataRow(summaries),
     ["worst tensor", summaries.map((summary) => [judgedText(summary), ""])],
@@ -118,13 +120,13 @@ function rightAnswers(summaries) {
 
 // Of the output that is farthest off, and of all outputs the largest error: one definition for
 // floats and integers, against the source model.
-function decibelsRow(summaries) {
+function decibelsRow(summaries, source) {
   if (summaries.every(({againstFloat}) => !againstFloat)) return [];
   const cells = (text) =>
     summaries.map(({againstFloat}) => (againstFloat ? text(againstFloat) : ["–", ""]));
   return [
     [
-      "SQNR against source",
+      `SQNR against ${source}`,
       cells(([output, decibels]) => [decibelsText(decode(decibels)), "", output]),
     ],
     [

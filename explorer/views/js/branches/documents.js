@@ -15,8 +15,9 @@ const IMAGES = /\.(png|jpe?g|bmp)$/i;
 const PIECES_AHEAD = 4; // how many pieces may be on their way before the first is acknowledged
 
 // {node, update()}: `now()` gives the session
-// `ask(model)` opens the dialog that asks for sizes and values first
-export function documentStrip(host, now, ask) {
+// `ask(model)` opens the dialog that asks for sizes and values first; `onmodel(name)`: a model or a
+// trace was sent
+export function documentStrip(host, now, ask, onmodel = (_) => {}) {
   const list = element("div", {
     class: "documents",
     role: "tablist",
@@ -156,6 +157,7 @@ export function documentStrip(host, now, ask) {
       (now().valueSuffixes ?? []).some((suffix) => name.toLowerCase().endsWith(suffix));
     const pairs = inPairs(files, now().pairs);
     const last = pairs.map(({file: chosen}) => holdsValues(chosen)).lastIndexOf(true);
+    for (const {file: chosen} of pairs) if (!holdsValues(chosen)) onmodel(chosen.name);
     for (const [index, {file: chosen, partner}] of pairs.entries()) {
       const isValues = holdsValues(chosen);
       const purpose = isValues ? "values" : now().dialog ? "asked" : "";

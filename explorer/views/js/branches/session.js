@@ -29,9 +29,11 @@ import {openDialog} from "./open_dialog.js";
 import {button, element, replace} from "../ground/dom.js";
 import {createPredictions} from "../desk/predictions.js";
 import {elapsedText} from "../ground/elapsed.js";
+import {cutMiddle} from "../measures/column_names.js";
 import {exactText} from "../ground/numbers.js";
 import {clip} from "../ground/scene.js";
 import {undoButtons} from "./undoing.js";
+import {newPair} from "../ground/two_files.js";
 import {
   LINK_TITLE,
   NO_SETTINGS,
@@ -68,6 +70,7 @@ const NO_SESSION = {
   switchedOffAfter: {},
   edited: [],
 };
+const BRANCHES = "branches: compilations of this model with other decisions";
 const NOTING_MILLISECONDS = 400; // how long the place may change before the other side is told
 const STAGE_WORDS = {
   passes: "",
@@ -91,10 +94,12 @@ export function createSession(host, onchange, root) {
   // The branch from which something was asked for that the other side has not heard of yet: what
   // it says of other things in the meantime must not turn the controls back.
   let askedFrom = null;
+  const sent = new Set(); // names of model files that were sent since the page was loaded
+  const paired = new Set();
   let noting = 0;
   let watching = null; // what waits for the other side's word on an edited text
   const dialog = openDialog(host, now, root, (files) => strip.openFiles(files));
-  const strip = documentStrip(host, now, dialog.ask);
+  const strip = documentStrip(host, now, dialog.ask, (name) => sent.add(name));
   acceptDrops(root, strip.openDropped);
   const undoing = undoButtons(host, now);
   const predictions = createPredictions();
@@ -159,7 +164,6 @@ export function createSession(host, onchange, root) {
     const branchSelect = element("select", {
       class: "branch-select",
       "aria-label": "branch",
-      title: "branches: compilations of this model with other decisions",
       onchange: (event) => {
         askedFrom = now().branch;
         host.send({kind: "show", branch: event.target.value});
@@ -188,12 +192,14 @@ export function createSession(host, onchange, root) {
             element(
               "option",
               {value: key, title: clip(label, 300)},
-              `${index + 1}  ${clip(label, 44)}`,
+              `${index + 1}  ${cutMiddle(clip(label, 300), 44)}`,
             ),
           ),
         );
       }
       branchSelect.value = branch;
+      const shown = branches.find(({key}) => key === branch);
+      branchSelect.title = clip(`${shown?.label ?? ""}; ${BRANCHES}`, 400);
     };
     drawBranches();
     live = [
@@ -332,6 +338,17 @@ export function createSession(host, onchange, root) {
     isPending: (stage) => now().pending.includes(stage),
     mostCompared: () => now().mostCompared,
     against: () => against,
+    // The branch of another file with which one that was just sent is compared, once.
+    takePair() {
+      const models = now().models.filter(({kind}) => kind === "model");
+      const known = new Set(models.map(({key}) => key));
+      const branches = now().branches.filter(({model}) => known.has(model));
+      // Those that are still on their way count, by their names.
+      const arrived = [...sent].map(
+        (name) => models.find(({label, isUpload}) => isUpload && label === name)?.key ?? name,
+      );
+      return newPair(branches, now().branch, new Set(arrived), paired);
+    },
     compareWith(keys) {
       against = keys;
       onchange();

@@ -139,6 +139,13 @@ export function createApp({
     app.seenData = attached;
     if (!app.ready || seen === app.seenSession) return;
     app.seenSession = seen;
+    const isShown = !isRead && session.model() === model; // the next one may not be drawn yet
+    const pair = isShown ? session.takePair() : null;
+    if (pair) {
+      session.compareView = "";
+      session.compareWith([pair.key]);
+      store.set({dock: "compare"});
+    }
     if (["compare", "accuracy", "branches", "tries"].includes(store.get().dock)) app.dock.update();
   };
   const branch = host.get("branch") || null;

@@ -43,7 +43,7 @@ def test_a_float_model_is_the_reference_of_its_quantized_twin(tmp_path: Path):
     assert [side["reference"] for side in found] == [0, 1]
     assert found[0]["outputs"] == found[1]["outputs"]
     runs = [
-        onnxruntime.InferenceSession(path).run(None, {"image": digits[:1]})[0]
+        np.asarray(onnxruntime.InferenceSession(path).run(None, {"image": digits[:1]})[0])
         for path in (MODEL, small)
     ]
     error = runs[1].astype(np.float64) - runs[0]

@@ -54,7 +54,7 @@ def two_files_json(
         "reference": order[0],
         "verdict": verdict(record),
         "outputs": _outputs(record),
-        "view": page_of(models(record, letters=("AB"[order[0]], "AB"[order[1]]))),
+        "view": page_of(models(record, letters="AB" if order == (0, 1) else "BA")),
     }
 
 

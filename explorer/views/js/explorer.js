@@ -41,6 +41,7 @@ function render({model, el}) {
   let last = null; // how the last compiled model was left
   let notice = ""; // what of a link could not be restored
   let returning = null; // {branch, link} that Back or Forward went to, until it is shown
+  const press = followPress(root);
   const places =
     host.mode === "notebook"
       ? null
@@ -87,38 +88,39 @@ function render({model, el}) {
     if (!app) replace(stage, waiting());
     // What is shown stays until all is there, and what is done in it until then counts.
     data.load(whatIsSeenFirst(head, model)).then(
-      () => {
-        if (loading !== data) return;
-        loading = null;
-        app?.stop();
-        const kept = keptFor(model);
-        shownModel = model;
-        const isRead = isOnlyRead(branch);
-        const place = returning?.branch === branch ? returning : null;
-        if (!isRead) returning = null;
-        const isFirst = !app || app.isFirst;
-        const isReturn = Boolean(place) || isFirst;
-        app = createApp({
-          host,
-          data,
-          root,
-          session,
-          theme,
-          files,
-          looks,
-          places,
-          announcer,
-          kept,
-          model,
-          isRead,
-          onnotice,
-        });
-        app.isFirst = isRead && isFirst;
-        replace(stage, app.node);
-        app.begin(isReturn);
-        if (place) app.goTo(place.link);
-        drawBanner();
-      },
+      () =>
+        press.afterwards(() => {
+          if (loading !== data) return;
+          loading = null;
+          app?.stop();
+          const kept = keptFor(model);
+          shownModel = model;
+          const isRead = isOnlyRead(branch);
+          const place = returning?.branch === branch ? returning : null;
+          if (!isRead) returning = null;
+          const isFirst = !app || app.isFirst;
+          const isReturn = Boolean(place) || isFirst;
+          app = createApp({
+            host,
+            data,
+            root,
+            session,
+            theme,
+            files,
+            looks,
+            places,
+            announcer,
+            kept,
+            model,
+            isRead,
+            onnotice,
+          });
+          app.isFirst = isRead && isFirst;
+          replace(stage, app.node);
+          app.begin(isReturn);
+          if (place) app.goTo(place.link);
+          drawBanner();
+        }),
       (failure) => {
         if (loading === data)
           replace(
@@ -252,8 +254,33 @@ function render({model, el}) {
   return () => {
     keyTarget.removeEventListener("keydown", onkey);
     places?.stop();
+    press.stop();
     theme.stop();
     root.remove();
+  };
+}
+
+// A press counts where it began: panes are not replaced between it and its release, which would
+// lose the click. `afterwards(act)` acts now, or after the release.
+function followPress(root) {
+  let isDown = false;
+  /** @type {(() => void)[]} */
+  let waiting = [];
+  const down = () => {
+    isDown = true;
+  };
+  const up = () => {
+    isDown = false;
+    const acts = waiting;
+    waiting = [];
+    setTimeout(() => acts.forEach((act) => act())); // the click comes first
+  };
+  const ends = ["pointerup", "pointercancel", "dragend", "blur"];
+  root.addEventListener("pointerdown", down, true);
+  for (const end of ends) window.addEventListener(end, up, true);
+  return {
+    afterwards: (act) => (isDown ? waiting.push(act) : act()),
+    stop: () => ends.forEach((end) => window.removeEventListener(end, up, true)),
   };
 }
 

@@ -3,11 +3,13 @@
 import {BUDGET, PINS, STEPS_CHOICE, decide} from "../ground/addresses.js";
 import {editsOf} from "../ground/model_edits.js";
 import {bytesText, exactText} from "../ground/numbers.js";
+
 // {get(), reset(), isAtOnce}: what the next fork will be, on top of the branch that is looked at.
+// It is the session's, for a change may be made in panes that the next branch replaces.
 export function createDraft(session) {
-  const fresh = () => structuredClone(session.settings());
-  let branch = session.branch();
-  let settings = fresh();
+  const begin = () => {
+    session.drafted = {branch: session.branch(), settings: structuredClone(session.settings())};
+  };
   return {
     get isAtOnce() {
       return session.forksAtOnce ?? true;
@@ -16,15 +18,10 @@ export function createDraft(session) {
       session.forksAtOnce = value;
     },
     get() {
-      if (branch !== session.branch()) {
-        branch = session.branch();
-        settings = fresh();
-      }
-      return settings;
+      if (session.drafted?.branch !== session.branch()) begin();
+      return session.drafted.settings;
     },
-    reset() {
-      settings = fresh();
-    },
+    reset: begin,
   };
 }
 

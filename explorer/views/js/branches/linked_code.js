@@ -3,7 +3,8 @@
 
 import {align, leading} from "../code/in_step.js";
 
-// sides: two of branch_pair.js; counterpart(side, operation): its identity on the other side or null
+// sides: two of branch_pair.js; counterpart(side, operation): its identity on the other side or
+// null
 export function codeInStep(sides, counterpart) {
   const isLeading = leading(sides.map(({own}) => own.inspector.node));
   sides.forEach((side, index) => {

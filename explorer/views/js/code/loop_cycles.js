@@ -8,30 +8,37 @@ import {innermostLoops} from "./hottest.js";
 export function cyclesButton(app, pane, text, start, {question, rest = ""}) {
   const loop = loopAt(text.lines, start);
   if (!loop || app.host.mode === "page") return null;
+  const key = `${question}/${loop[0]}/${loop[1]}${rest}`;
   const words = element("p", {class: "cap loop-cycles", role: "status", hidden: true});
-  const ask = button(
+  async function show(goesThere) {
+    words.hidden = false;
+    if (!words.isConnected) pane.node.before(words);
+    replace(words, "llvm-mca looks at the loop …");
+    try {
+      const found = await app.data.chunk(key);
+      if (found.error) {
+        replace(words, failureWords(found));
+        return;
+      }
+      pane.annotate(costsOf(found));
+      if (goesThere) pane.showAt(loop[0], 40);
+      replace(words, summary(found, loop));
+    } catch (failure) {
+      replace(words, failure.message);
+    }
+  }
+  // A text that is drawn anew, for more is known, keeps the answer that was asked for.
+  app.askedLoops ??= new Set();
+  if (app.askedLoops.has(key)) queueMicrotask(() => show(false)); // the pane stands by then
+  return button(
     "cycles",
     "what limits the hottest loop, and how long each instruction keeps the processor busy",
-    async () => {
-      words.hidden = false;
-      if (!words.isConnected) pane.node.before(words);
-      replace(words, "llvm-mca looks at the loop …");
-      try {
-        const found = await app.data.chunk(`${question}/${loop[0]}/${loop[1]}${rest}`);
-        if (found.error) {
-          replace(words, failureWords(found));
-          return;
-        }
-        pane.annotate(costsOf(found));
-        pane.showAt(loop[0], 40);
-        replace(words, summary(found, loop));
-      } catch (failure) {
-        replace(words, failure.message);
-      }
+    () => {
+      app.askedLoops.add(key);
+      show(true);
     },
     {class: "quiet"},
   );
-  return ask;
 }
 
 // Why something could not be done, the way out, and what the compiler wrote.

@@ -1,5 +1,5 @@
-// What differs inside the lines of a difference: the ranges that the replay of rewrites has of them,
-// found by the same rule on the other side (views/replay/marks.py).
+// What differs inside the lines of a difference: the ranges that the replay of rewrites has of
+// them, found by the same rule on the other side (views/replay/marks.py).
 
 const MARKS_OF = {removed: 0, added: 1};
 

@@ -34,6 +34,18 @@ CALLS = [
 
 NUMBERS = ",".join(f"{n / 54 - 0.5:.3f}" for n in range(54))
 KERNEL = f"<float[2,3,3,3] k = {{{NUMBERS}}}>"
+BYTES = ",".join(str(n * 37 % 127 - 63) for n in range(54))
+QUANTIZED = (
+    "(float[1,3,h,w] x) => (float[1,2,o,q] y) "
+    f"<int8[2,3,3,3] k = {{{BYTES}}}, int8[2,2,3,3] l = {{{','.join(BYTES.split(',')[:36])}}}, "
+    "float s = {0.0625}, float t = {0.25}, uint8 z = {100}, int8 n = {0}> { "
+    "xq = QuantizeLinear (x, s, z)  xd = DequantizeLinear (xq, s, z) "
+    "kd = DequantizeLinear (k, s, n)  ld = DequantizeLinear (l, s, n) "
+    "u = Conv <pads = [1,1,1,1], strides = [2,1]> (xd, kd)  r = Relu (u) "
+    "uq = QuantizeLinear (r, t, z)  ud = DequantizeLinear (uq, t, z) "
+    "v = Conv <pads = [1,1,1,1]> (ud, ld)  vq = QuantizeLinear (v, t, z) "
+    "y = DequantizeLinear (vq, t, z) }"
+)
 GRAPHS = {
     "softmax": "(float[b,s,s] x) => (float[b,s,s] y) { y = Softmax <axis = 2> (x) }",
     "softmax of rows": "(float[b,s] x) => (float[b,s] y) { y = LogSoftmax <axis = 0> (x) }",
@@ -96,6 +108,7 @@ GRAPHS = {
     "a = Constant <value_ints = [0]> ()  z = Constant <value_ints = [3]> () "
     "o = Constant <value_ints = [1]> ()  g = Slice (v, a, z, o) "
     "y = Conv <pads = [1,1,1,1]> (g, k) }",
+    "quantized": QUANTIZED,
     "transposed": f"(float[b,2,h,w] x) => (float[b,3,o,q] y) {KERNEL} "
     "{ y = ConvTranspose <strides = [2,2], pads = [1,1,1,1], output_padding = [1,0]> (x, k) }",
     "pools": "(float[b,3,h,w] x) => (float[b,3,o,q] y, float[b,3,1,1] g) "
@@ -247,6 +260,17 @@ def test_one_compiled_program_serves_all_sizes_in_any_order(name, target):
             found = program.run(inputs)
             for output, array in zip(names, judge.run(None, inputs), strict=True):
                 np.testing.assert_allclose(found[output], np.asarray(array), 1e-5, 1e-5)
+
+
+def test_masks_leave_quantized_convolutions_in_integers():
+    model = graph(QUANTIZED)
+    dimensions = {"h": (3, 9), "w": (3, 8)}
+    open_program, fixed = (
+        explorer.compile(from_proto(model), "cpu", dimensions=own)
+        for own in (dimensions, {"h": 9, "w": 8})
+    )
+    kernels = [k.name for k in open_program.program.kernels if not k.name.startswith("select")]
+    assert kernels == [kernel.name for kernel in fixed.program.kernels]
 
 
 @pytest.mark.parametrize(

@@ -279,9 +279,13 @@ class BinaryOp(Differentiable, ComputesSizes, RealOperation):
 
 @irdl_op_definition
 class SelectOp(Differentiable, ElementwiseOperation):
-    """y = a where the condition holds, else b; all three broadcast (ONNX's Where)."""
+    """y = a where the condition holds, else b; all three broadcast (ONNX's Where).
+
+    Choices may be stored numbers of one quantized type, which the result has, too.
+    """
 
     name = "top.select"
+    TAKES_QUANTIZED: ClassVar[bool] = True
     KEEPS_FINITE: ClassVar[bool] = True
 
     condition = operand_def(TensorType)

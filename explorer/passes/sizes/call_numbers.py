@@ -21,7 +21,7 @@ from explorer.ir.rewriting import RecordedRewriter
 from explorer.ir.sizes.symbols import Expression
 from explorer.ir.top.casting import CastOp
 from explorer.ir.top.elementwise import BinaryOp, SelectOp
-from explorer.ir.types import element_type_of, numpy_dtype, shape_of, tensor_type
+from explorer.ir.types import QuantizedType, element_type_of, numpy_dtype, shape_of, tensor_type
 from explorer.results.program import CallMask, OpenAxis
 
 Factors = tuple[tuple[int, Expression], ...]
@@ -120,8 +120,14 @@ class CallNumbers:
         key = (value, tuple(sorted(axes.items())), str(neutral))
         if key not in self._masked:
             valid = self.valid(axes, len(shape_of(value)))
-            kind = numpy_dtype(element_type_of(value))
-            nothing = self.weight(anchor, "nothing", np.array(neutral, kind))
+            kind = element_type_of(value)
+            nothing = self.rewriter.add_weight(
+                anchor,
+                f"{identity_of(anchor)}.nothing",
+                np.array(neutral, numpy_dtype(kind)),
+                like=anchor,
+                element_type=kind if isinstance(kind, QuantizedType) else None,
+            )
             select = SelectOp.make([valid, value, nothing])
             self._masked[key] = self.added(anchor, select)
         return self._masked[key]

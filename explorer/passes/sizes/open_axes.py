@@ -22,8 +22,14 @@ from explorer.ir.top.elementwise import BinaryOp
 from explorer.ir.top.indexing import GatherOp
 from explorer.ir.top.movement.pad import PadOp
 from explorer.ir.top.movement.slices import SliceOp
-from explorer.ir.top.quantization.quantized import DequantizeOp, QuantizeOp
-from explorer.ir.types import element_type_of, numpy_dtype, shape_of, static_shape
+from explorer.ir.top.quantization.quantized import DequantizeOp
+from explorer.ir.types import (
+    QuantizedType,
+    element_type_of,
+    numpy_dtype,
+    shape_of,
+    static_shape,
+)
 from explorer.passes.sizes.call_numbers import CallNumbers, Factors
 from explorer.passes.sizes.open_shapes import OpenShapes
 from explorer.results.program import OpenAxis
@@ -188,16 +194,15 @@ class OpenAxes:
     def mask(self, op: TopOperation, index: int, axes: Sequence[int], neutral: float) -> None:
         """The operation reads a neutral number where a call has no element.
 
-        A zero is put in front of a quantization, which keeps it what it is, and of zeros between
+        A zero is put among the stored numbers of a quantization, and in front of zeros between
         elements, so that operations are found in their usual form.
         """
         if not axes:
             return
         user, place = op, index
         open_axes = self.of(op.operands[index])
-        if neutral == 0 and isinstance(op.operands[index].owner, DequantizeOp):
-            found = _before_quantization(op.operands[index])
-            user, place = found or (op, index)
+        if neutral == 0 and (found := _of_stored_numbers(op.operands[index])) is not None:
+            user, place = found, 0
         elif neutral == 0 and (found := _before_zeros(op.operands[index], axes)) is not None:
             user, place, open_axes = found, 0, self.of(found.input)
         what = ", ".join(f"axis {axis}" for axis in axes)
@@ -249,16 +254,12 @@ def carried(op: TopOperation, index: int, axis: int) -> int:
         raise MixedAxis(str(error)) from None
 
 
-def _before_quantization(value: SSAValue) -> tuple[TopOperation, int] | None:
-    """The quantization that a value comes from through single-operand operations."""
+def _of_stored_numbers(value: SSAValue) -> DequantizeOp | None:
+    """The operation that a value comes from, of stored numbers of which one is zero."""
     owner = value.owner
-    while isinstance(owner, TopOperation) and len(owner.operands) == 1:
-        if isinstance(owner, QuantizeOp):
-            return owner, 0
-        if shape_of(owner.operands[0]) != shape_of(owner.results[0]):
-            return None
-        owner = owner.operands[0].owner
-    return None
+    if not isinstance(owner, DequantizeOp) or shape_of(owner.input) != shape_of(value):
+        return None
+    return owner if owner.parameters.is_per_tensor else None
 
 
 def _before_zeros(value: SSAValue, axes: Sequence[int]) -> PadOp | None:
@@ -272,8 +273,13 @@ def _before_zeros(value: SSAValue, axes: Sequence[int]) -> PadOp | None:
 
 
 def _in_type(value: SSAValue, neutral: float) -> float:
-    """Infinity, or the end of an integer type's range."""
-    dtype = numpy_dtype(element_type_of(value))
+    """Infinity, or the end of an integer type's range; of stored numbers the one of zero."""
+    kind = element_type_of(value)
+    dtype = numpy_dtype(kind)
+    if isinstance(kind, QuantizedType) and neutral == 0:
+        if not kind.is_per_tensor:
+            raise MixedAxis("it reads stored numbers with a scale for each slice")
+        return kind.zero_point_array.item()
     if dtype.kind in "iu" and abs(neutral) == INF:
         info = np.iinfo(dtype)
         return int(info.min if neutral < 0 else info.max)

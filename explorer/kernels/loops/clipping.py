@@ -96,6 +96,16 @@ def clip_text(clip: Clip, size: str) -> str:
     return text if clip.per == 1 else f"({text}) / {clip.per}"
 
 
+def whole_text(clip: Clip, size: str, end: str) -> str:
+    """The number in C of iterations of which the size asks for all; `end`: where the loop ends."""
+    elements = _elements(clip, size)
+    if clip.minus:
+        elements += f" {'-' if clip.minus > 0 else '+'} {abs(clip.minus)}"
+    bound = f"({elements}) / {clip.per}"
+    fitting = f"{bound} < {end} ? {bound} : {end}"
+    return fitting if clip.minus <= 0 else f"{elements} <= 0 ? 0 : {fitting}"
+
+
 @dataclass(frozen=True)
 class ClipLoops(Pass):
     """Loops over the rows of an open dimension end where the size at run time says."""

@@ -5,15 +5,17 @@
     ...                                       =>    else if (left <= 7) { mp < 7 .. }
     for (mp = 0; mp < 14; mp++) y[.. mp] = ..       else { mp < 14 .. }
 
-Unrolled loops keep constant bounds, as registers ask for. A *tail* is the unrolled loops of one
-block over the same elements of a result: what stores them, and what fills the register arrays that
-those read. It is found on scheduled kernels with extents (`find_extents.py`), and printed where a
-language takes it: a decision of the schedule says nothing of it, and no number changes.
+A loop over tiles that ends with the same size runs in two parts: whole tiles, which need no test,
+and the last one. Unrolled loops keep constant bounds, as registers ask for. A *tail* is the
+unrolled loops of one block over the same elements of a result: what stores them, and what fills
+the register arrays that those read. It is found on scheduled kernels with extents
+(`find_extents.py`), and printed where a language takes it: a decision of the schedule says nothing
+of it, and no number changes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -21,6 +23,7 @@ from xdsl.dialects import affine, arith, func, memref
 from xdsl.ir import Operation, SSAValue
 
 from explorer.ir.structure import walk_inside
+from explorer.kernels.loops.clipping import Clip, clip_of
 from explorer.kernels.loops.find_extents import Extent, extents_of_kernel
 from explorer.kernels.loops.nest import (
     Access,
@@ -53,9 +56,18 @@ class Tail:
         """Whether a call may need nothing of the loops."""
         return self.base.constant > 0
 
+    @property
+    def tiles(self) -> SSAValue | None:
+        """The index of the loop over tiles of which all but the last one are whole."""
+        indices = tuple(self.base.terms)
+        is_tiled = self.base == LinearForm(dict.fromkeys(indices, self.iterations))
+        return indices[0] if is_tiled and len(indices) == 1 else None
+
     def steps(self, is_one: bool) -> tuple[int, ...]:
         """Numbers of iterations of the bodies, the largest last; `is_one`: of the only tail."""
         whole = self.iterations
+        if whole == 1:
+            return (1,)
         if not is_one:
             return tuple(sorted({-(-whole // 4), -(-whole // 2), whole}))
         step = next((step for step in STEPS if whole <= step * MAX_BODIES - step), STEPS[-1])
@@ -130,8 +142,28 @@ def tails_of_block(operations: Sequence[Operation]) -> tuple[Tail, ...]:
     return tuple(sorted(found, key=lambda tail: -tail.iterations)[:2])
 
 
-def bodies_of(tails: Sequence[Tail]) -> tuple[TailBody, ...]:
-    """The bodies of a block, from the smallest to the whole."""
+def tiles_of_loop(loop: affine.ForOp) -> Tail | None:
+    """A tail inside a loop over tiles that ends where the tail does."""
+    clip = clip_of(loop)
+    if clip is None or kind_of(loop) == "unroll" or loop.step.value.data != 1:
+        return None
+    for inner in (loop, *_loops_in(loop)):
+        for segment in segments_of(tuple(inner.body.block.ops)):
+            for tail in tails_of_block(segment):
+                own = tail.extent
+                end = Clip(own.times, own.minus, tail.iterations, own.argument)
+                if tail.tiles is index_of(loop) and clip == end:
+                    return tail
+    return None
+
+
+def bodies_of(
+    tails: Sequence[Tail], filled: Mapping[SSAValue, bool] | None = None
+) -> tuple[TailBody, ...]:
+    """The bodies of a block, from the smallest to the whole.
+
+    filled: by the index of a loop over tiles, whether the tiles that it goes through are whole.
+    """
     steps = [tail.steps(len(tails) == 1) for tail in tails]
     while len(list(product(*steps))) > MAX_BODIES:
         longest = max(range(len(steps)), key=lambda at: len(steps[at]))
@@ -148,6 +180,12 @@ def bodies_of(tails: Sequence[Tail]) -> tuple[TailBody, ...]:
             for tail, number in zip(tails, chosen, strict=True)
         )
         found.append(TailBody(iterations, limits))
+    for place, tail in enumerate(tails):
+        is_whole = (filled or {}).get(tail.tiles) if tail.tiles is not None else None
+        if is_whole:
+            found = [body for body in found if body.limits[place] is None]
+        elif is_whole is False and any(b.limits[place] == tail.iterations - 1 for b in found):
+            found = [body for body in found if body.limits[place] is not None]
     return tuple(found)
 
 
@@ -171,7 +209,7 @@ def _tail(
 ) -> Tail | None:
     """The tail that begins at an unrolled loop around a store to a result."""
     index, bounds = index_of(loop), bounds_of(loop)
-    if bounds is None or bounds[0] or bounds[1] < 2:
+    if bounds is None or bounds[0] or bounds[1] < 1:
         return None
     seen: set[tuple[tuple[tuple[SSAValue, int], ...], int, Extent]] = set()
     members: set[SSAValue] = set()
@@ -189,7 +227,7 @@ def _tail(
         return None
     ((terms, constant, extent),) = seen
     loops = _family(members, bounds[1], inside, own)
-    if loops is None:
+    if loops is None or (bounds[1] == 1 and not constant):
         return None
     return Tail(loops, bounds[1], LinearForm(dict(terms), constant), extent)
 

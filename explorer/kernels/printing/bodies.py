@@ -21,7 +21,7 @@ from xdsl.ir import Operation, SSAValue
 from explorer.errors import UnsupportedError
 from explorer.ir.structure import walk_inside
 from explorer.kernels.loops.beginning import begin_of, begin_text
-from explorer.kernels.loops.clipping import Clip, clip_of, clip_text, end_text
+from explorer.kernels.loops.clipping import Clip, clip_of, clip_text, end_text, whole_text
 from explorer.kernels.loops.nest import LinearForm, extent_of, index_of, kind_of, name_of
 from explorer.kernels.loops.scalar_types import (
     BOOLEAN,
@@ -31,7 +31,14 @@ from explorer.kernels.loops.scalar_types import (
     lane_count,
     scalar_type,
 )
-from explorer.kernels.loops.tails import Tail, bodies_of, has_extents, segments_of, tails_of_block
+from explorer.kernels.loops.tails import (
+    Tail,
+    bodies_of,
+    has_extents,
+    segments_of,
+    tails_of_block,
+    tiles_of_loop,
+)
 from explorer.kernels.printing.expressions import Expression, ExpressionWriter
 from explorer.kernels.printing.identifiers import Names, comment_text
 from explorer.kernels.printing.language import Language, Requirement, vector_requirement
@@ -118,6 +125,8 @@ class BodyPrinter:
         self.ranks: dict[SSAValue, int] = {}
         self.iterations: dict[affine.ForOp, int] = {}
         """Of loops that end earlier in the body that is printed."""
+        self.filled: dict[SSAValue, bool] = {}
+        """By the index of a loop over tiles that is printed twice, whether its tiles are whole."""
 
     def operations(self, operations: Iterable[Operation], depth: int) -> None:
         """All operations of a block, in order; several times where a call fills tiles in part."""
@@ -138,6 +147,9 @@ class BodyPrinter:
         tags = tuple(tag for op in block for tag in tags_within(op))
         names: list[str] = []
         for tail in tails:
+            if tail.tiles is not None and self.filled.get(tail.tiles):
+                names.append("")
+                continue
             names.append(self.names.claim(f"{name_of(tail.loops[0])}_left"))
             clip = Clip(tail.extent.times, tail.extent.minus, 1, tail.extent.argument)
             text = clip_text(clip, self.size_text(clip))
@@ -146,13 +158,15 @@ class BodyPrinter:
                 text += f" - {base.within(MULTIPLICATIVE)}"
             declared = f"const {self.language.index} {names[-1]} = {text};"
             self.lines.add_wrapped(depth, declared, tags)
-        empty = [n for n, tail in zip(names, tails, strict=True) if tail.may_be_empty]
+        empty = [
+            name for name, tail in zip(names, tails, strict=True) if name and tail.may_be_empty
+        ]
         opening = ""
         if empty:
             test = " || ".join(f"{name} <= 0" for name in empty)
             self.lines.add(depth, f"if ({test}) {{", tags)
             opening = "} else "
-        for body in bodies_of(tails):
+        for body in bodies_of(tails, self.filled):
             conditions = [
                 f"{name} <= {limit}"
                 for name, limit in zip(names, body.limits, strict=True)
@@ -246,6 +260,33 @@ class BodyPrinter:
             first = self.names.claim(f"{name_of(loop)}_begin")
             text = begin_text(begin, self.size_of_argument, self.form_text, end)
             self.lines.add_wrapped(depth, f"const {self.language.index} {first} = {text};", tags)
+        for whole, own_first, own_end in self._parts(loop, first, end, depth, tags):
+            known = dict(self.named), dict(self.pending), dict(self.ranks)
+            if whole is not None:
+                self.filled[index_of(loop)] = whole
+            self._iterations(loop, own_first, own_end, depth, tags)
+            self.filled.pop(index_of(loop), None)
+            if whole:
+                self.named, self.pending, self.ranks = known
+
+    def _parts(
+        self, loop: affine.ForOp, first: str, end: str, depth: int, tags: Sequence[str]
+    ) -> list[tuple[bool | None, str, str]]:
+        """Whether tiles are whole, first iteration and end of the parts in which a loop runs."""
+        clip, tail = clip_of(loop), None
+        if clip is not None and self.language.has_tails and not self.iterations:
+            tail = tiles_of_loop(loop) if begin_of(loop) is None and first == "0" else None
+        if clip is None or tail is None:
+            return [(None, first, end)]
+        whole = self.names.claim(f"{name_of(loop)}_whole")
+        text = whole_text(clip, self.size_text(clip), end)
+        self.lines.add_wrapped(depth, f"const {self.language.index} {whole} = {text};", tags)
+        return [(True, first, whole), (False, whole, end)]
+
+    def _iterations(
+        self, loop: affine.ForOp, first: str, end: str, depth: int, tags: Sequence[str]
+    ) -> None:
+        count = self.iterations.get(loop, 0)
         self.names.open_block()
         index = self.name_index(loop)
         if kind_of(loop) == "unroll":

@@ -313,6 +313,16 @@ def test_sizes_outside_of_their_bounds_or_relations_are_refused():
     assert (compiled.run({"x": good, "z": good})["y"] == 2).all()
 
 
+def test_ranges_that_fit_no_memory_are_refused_with_their_bytes_before_compiling():
+    model = graph("(float[b,s] x, float[b,t] z) => (float[b,s,t] y) <int64[1] i = {1}, "
+                  "int64[1] j = {2}> { u = Unsqueeze (x, j)  v = Unsqueeze (z, i) "
+                  "w = Mul (u, v)  y = Softmax <axis = 2> (w) }")  # fmt: skip
+    ranges = {"b": (1, 60000), "s": (1, 1000), "t": (1, 10000)}
+    # the products, the mask's result and the softmax's live at one time in pairs
+    with pytest.raises(RangeError, match=f"about {8 * 60000 * 1000 * 10000:,} bytes"):
+        explorer.compile(from_proto(model), "cpu", dimensions=ranges)
+
+
 def test_an_npu_says_that_it_takes_no_range():
     model = graph("(float[b,s,4] x) => (float[b,s,4] y) { y = Softmax <axis = 1> (x) }")
     with pytest.raises(ExplorerError):

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, StringAttr
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from explorer.errors import RangeError
 from explorer.ir.evaluation import INPUT_NAMES, entry_function, input_names, output_names
@@ -41,7 +41,7 @@ from explorer.ir.structure import value_name
 from explorer.ir.top.data import ReturnOp, WeightOp
 from explorer.ir.top.movement.slices import SliceOp
 from explorer.ir.top.shapes import RangeOp, ShapeOp
-from explorer.ir.types import element_type_of, static_shape
+from explorer.ir.types import element_type_of, is_static, size_bytes, static_shape
 from explorer.passes.sizes.bind_dimensions import BindDimensions, named_shapes
 from explorer.passes.sizes.call_numbers import CallNumbers, Factors
 from explorer.passes.sizes.open_axes import MixedAxis
@@ -49,6 +49,9 @@ from explorer.passes.sizes.open_operations import OpenOperations
 from explorer.passes.sizes.open_shapes import OpenNames, OpenShapes
 from explorer.passes.sizes.write_out_control import NotWrittenOut, WriteOutControl
 from explorer.results.program import OpenAxis, OpenSizes
+
+MOST_BYTES = 2**40
+"""Of values that live at one time; more fit no memory, and are refused before compiling."""
 
 
 @dataclass(frozen=True)
@@ -176,7 +179,15 @@ class _Keeping:
             gathered=tuple(self.axes.gathered),
         )
         ranges = ", ".join(str(found) for found in self.wanted.ranges)
-        with self.events.rewrite("keep", function, f"{ranges}: one program for all sizes"):
+        most = live_bytes(self.block)
+        if most > MOST_BYTES:
+            raise RangeError(
+                f"one program for {ranges} takes about {most:,} bytes for its values at the "
+                f"largest sizes, of at most {MOST_BYTES:,}",
+                hint="give smaller ranges; a session compiles for each size that comes",
+            )
+        explanation = f"{ranges}: one program for all sizes, about {most:,} bytes of values"
+        with self.events.rewrite("keep", function, explanation):
             rewriter.set_attribute(function, OPEN_SIZES, sizes_attribute(sizes))
         rewriter.update_signature(function)
 
@@ -187,6 +198,24 @@ class _Keeping:
             for axis, factors in sorted(self.axes.of(value).items())
             if axis < len(static_shape(value))
         )
+
+
+def live_bytes(block: Block) -> int:
+    """The most bytes of results that live at one time, in the order of the operations."""
+    last: dict[SSAValue, int] = {}
+    operations = list(block.ops)
+    for place, op in enumerate(operations):
+        last |= dict.fromkeys([*op.operands, *op.results], place)
+    most = live = 0
+    for place, op in enumerate(operations):
+        if not isinstance(op, WeightOp):
+            live += sum(size_bytes(result) for result in op.results if is_static(result))
+        most = max(most, live)
+        for value in dict.fromkeys([*op.operands, *op.results]):
+            made = value.owner
+            if last[value] == place and is_static(value) and isinstance(made, Operation):
+                live -= 0 if isinstance(made, WeightOp) else size_bytes(value)
+    return most
 
 
 def _numbers(op: TopOperation) -> Sequence[int]:

@@ -121,6 +121,8 @@ def change_words(option: LeverOption, quantity: str) -> str:
 def amount(value: float, quantity: str) -> str:
     """With its unit."""
     unit = UNITS[quantity]
+    if unit == "s" and abs(value) >= 0.01:
+        return f"{value:,.2f} s"
     if unit == "s":
         return f"{value * 1e6:,.1f} µs"
     if unit == "dB":

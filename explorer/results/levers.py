@@ -13,7 +13,9 @@ from typing import Literal, get_args
 
 from explorer.results.knobs import KnobValue
 
-Quantity = Literal["peak_bytes", "seconds", "weights_bytes", "code_bytes", "sqnr_db", "cycles"]
+Quantity = Literal[
+    "peak_bytes", "seconds", "weights_bytes", "code_bytes", "sqnr_db", "cycles", "compile_seconds"
+]
 QUANTITIES: tuple[Quantity, ...] = get_args(Quantity)
 SHORT: dict[str, Quantity] = {
     "peak": "peak_bytes",
@@ -22,6 +24,7 @@ SHORT: dict[str, Quantity] = {
     "code": "code_bytes",
     "dB": "sqnr_db",
     "cycles": "cycles",
+    "compile": "compile_seconds",
 }
 """What the command line and the page call the quantities."""
 UNITS: dict[str, str] = {
@@ -31,6 +34,7 @@ UNITS: dict[str, str] = {
     "code_bytes": "bytes",
     "sqnr_db": "dB",
     "cycles": "cycles",
+    "compile_seconds": "s",
 }
 RISES: tuple[str, ...] = ("sqnr_db",)
 """Quantities of which more is better."""

@@ -104,6 +104,23 @@ def test_every_decision_of_a_lever_is_legal_and_known(c: Compilation, quantity: 
     assert from_json(LeversRecord, json.loads(json.dumps(to_json(found)))) == found
 
 
+def test_time_to_compile_is_moved_by_passes_that_may_be_left_out(c: Compilation):
+    found = c.levers("compile")
+    taken = {result.name: result.seconds for result in c.passes}
+    whole = sum(taken.values())
+    assert found.value == pytest.approx(whole)
+    optional = {pass_.name for pass_ in c.pipeline if not pass_.is_required}
+    passes = [one for one in found.levers if one.group == "pass"]
+    assert {one.address for one in passes} <= optional
+    assert {one.address: one.options[0].change for one in passes} == {
+        one.address: -taken[one.address] for one in passes
+    }
+    left = optional - {one.address for one in passes}
+    assert all(taken.get(name, 0.0) < 0.002 * whole for name in left)
+    assert "import" in dict(found.fixed)
+    assert not {name for name, _ in found.fixed} & optional
+
+
 def test_what_is_not_there_says_why(c: Compilation):
     cycles = c.levers("cycles")
     assert (cycles.value, cycles.levers) == (None, ())

@@ -114,7 +114,7 @@ def places_of_disabled(state: PageState) -> dict[str, str]:
     return places
 
 
-NUMBERS = ("weights", "counted", "againstFloat", "task", "bitExact", "data")
+NUMBERS = ("weights", "counted", "againstFloat", "task", "bitExact", "data", "seconds")
 """Of a branch's summary, besides peak and latency: what the table of tries shows."""
 
 

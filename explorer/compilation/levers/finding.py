@@ -10,6 +10,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from explorer.compilation.compiled import Compiled
+from explorer.compilation.levers.compile_time import (
+    compile_levers,
+    compile_seconds,
+    required_passes,
+)
 from explorer.compilation.levers.latency import latency_levers, predicted_seconds
 from explorer.compilation.levers.memory import memory_levers
 from explorer.compilation.levers.others import other_levers
@@ -62,6 +67,8 @@ def find_levers(
         levers += precision_levers(compiled, report)
     elif quantity == "weights_bytes":
         levers += weight_levers(compiled)
+    elif quantity == "compile_seconds":
+        levers += compile_levers(compiled)
     if quantity != "cycles" or is_npu(compiled):
         levers += other_levers(compiled, quantity, {lever.address for lever in levers})
     if quantity == "cycles":  # buffers of a layer, its other choices, then what is about all of it
@@ -114,6 +121,8 @@ def _value(
     if quantity == "peak_bytes":
         plan = compiled.memory
         return (None, "no memory plan") if plan is None else (float(plan.peak_bytes), "memory plan")
+    if quantity == "compile_seconds":
+        return compile_seconds(compiled), "the sum of all passes, as they ran"
     if quantity == "weights_bytes":
         return float(compiled.program.weights_bytes), "the program"
     if quantity == "seconds":
@@ -153,6 +162,8 @@ def _fixed(compiled: Compiled, quantity: Quantity) -> Iterable[tuple[str, str]]:
         yield "kernels", f"target {compiled.target.name} runs instructions, not scheduled loops"
     if quantity == "peak_bytes":
         yield "inputs and outputs", "the caller holds them; they are not part of the arena"
+    if quantity == "compile_seconds":
+        yield from required_passes(compiled)
     if quantity == "weights_bytes" and compiled.quantization is None:
         yield "number of weights", "the model decides it: prune or distill before the export"
     if quantity == "sqnr_db" and compiled.quantization is None:

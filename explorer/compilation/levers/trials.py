@@ -30,6 +30,7 @@ SOURCES: dict[Quantity, str] = {
     "cycles": "the predicted cycles of the program that the passes make of it",
     "weights_bytes": "the weights of the program that the passes make of it",
     "code_bytes": "the characters of the printed code, at as many bytes each as now",
+    "compile_seconds": "the time that the passes take",
 }
 MEASURED = "decibels are measured on data: a try measures them"
 IN_WORK = "it is being predicted"

@@ -169,6 +169,10 @@ function factsRow(app) {
     summary.worst === null
       ? null
       : fact("worst layer", moving(app, "sqnr_db", judgedText(summary)), summary.worstTensor),
-    fact("compiled in", secondsText(decode(summary.seconds)), "sum of all passes"),
+    fact(
+      "compiled in",
+      moving(app, "compile_seconds", secondsText(decode(summary.seconds))),
+      "sum of all passes",
+    ),
   );
 }

@@ -12,12 +12,13 @@ export const QUANTITIES = {
   code_bytes: "code size",
   sqnr_db: "decibels against the source",
   cycles: "cycles",
+  compile_seconds: "the time to compile",
 };
 const MAX_OTHER_LEVERS = 40;
 
 // An amount of a quantity with its unit.
 export function amountOf(quantity, value) {
-  if (quantity === "seconds") return secondsText(value);
+  if (quantity === "seconds" || quantity === "compile_seconds") return secondsText(value);
   if (quantity === "sqnr_db")
     return Number.isFinite(value) ? `${Number(value.toFixed(1))} dB` : "equal";
   if (quantity === "cycles") return `${exactText(Math.round(value))} cycles`;

@@ -66,6 +66,13 @@ export const COLUMNS = [
     text: (picojoules) => `${exactText(Math.round(picojoules / 1e3))} nJ`,
     quantity: "cycles",
   },
+  {
+    id: "compile",
+    title: "compiled in",
+    value: ({numbers}) => known(numbers?.seconds),
+    text: secondsText,
+    quantity: "compile_seconds",
+  },
 ];
 /** @type {Map<string, any>} */
 const COLUMN = new Map(COLUMNS.map((column) => [column.id, column]));

@@ -5,12 +5,12 @@
 import {DIRECTION_MARKS, button, element, replace} from "../ground/dom.js";
 import {countText} from "../ground/numbers.js";
 import {NUMBERS_FILE} from "../graph/overlay_files.js";
+import {MAX_DROPPED, filesOf} from "./dropped_files.js";
 import {inPairs} from "./file_pairs.js";
 import {LABELS, imagesOfFolders} from "./image_classes.js";
 import {clip} from "../ground/scene.js";
 
 const UPLOAD_PIECE = 240_000; // bytes; as base64 in a message well below 1 MB
-const MAX_DROPPED = 500; // files of folders that are dropped
 const IMAGES = /\.(png|jpe?g|bmp)$/i;
 const PIECES_AHEAD = 4; // how many pieces may be on their way before the first is acknowledged
 
@@ -147,12 +147,14 @@ export function documentStrip(host, now, ask, onmodel = (_) => {}) {
 
   let note = ""; // what became of the folders that were dropped last
 
+  function areTooMany(files) {
+    if (files.length > MAX_DROPPED) host.send({kind: "too many files", most: MAX_DROPPED});
+    return files.length > MAX_DROPPED;
+  }
+
   // While the dialog is open files go to it; values are always for a model.
   async function openFiles(files) {
-    if (files.length > MAX_DROPPED) {
-      host.send({kind: "too many files", most: MAX_DROPPED});
-      return;
-    }
+    if (areTooMany(files)) return;
     const holdsValues = ({name}) =>
       (now().valueSuffixes ?? []).some((suffix) => name.toLowerCase().endsWith(suffix));
     const pairs = inPairs(files, now().pairs);
@@ -167,6 +169,7 @@ export function documentStrip(host, now, ask, onmodel = (_) => {}) {
 
   // What was dropped: [{path, file}]. Images in folders are sent with the classes that these are.
   async function openDropped(dropped) {
+    if (areTooMany(dropped)) return; // the rest was not read, nor which of it are images
     const endsWith = (suffixes, name) =>
       (suffixes ?? []).some((suffix) => name.toLowerCase().endsWith(suffix));
     const found = imagesOfFolders(
@@ -296,32 +299,6 @@ export function acceptDrops(root, openFiles) {
       if (models.length) openFiles(models);
     });
   });
-}
-
-// The files that were dropped, and those in dropped folders: [{path, file}].
-async function filesOf(transfer) {
-  // All entries are taken now: after a pause the browser has forgotten them.
-  const entries = [...transfer.items].map((item) => item.webkitGetAsEntry?.() ?? null);
-  if (!entries.some((entry) => entry?.isDirectory))
-    return [...transfer.files].map((file) => ({path: file.name, file}));
-  const found = [];
-  for (const entry of entries.filter(Boolean)) await addFiles(entry, found);
-  return found;
-}
-
-async function addFiles(entry, found) {
-  if (found.length > MAX_DROPPED) return; // one too many: refused as a whole
-  if (entry.isFile) {
-    const file = await new Promise((resolve, reject) => entry.file(resolve, reject));
-    found.push({path: entry.fullPath, file});
-    return;
-  }
-  const reader = entry.createReader();
-  for (;;) {
-    const part = await new Promise((resolve, reject) => reader.readEntries(resolve, reject));
-    if (!part.length) return;
-    for (const inner of part) await addFiles(inner, found);
-  }
 }
 
 export function setText(node, text) {

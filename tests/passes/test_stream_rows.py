@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import explorer
+from explorer.compilation.fitting.chains import counts
 from explorer.errors import InputError
 from explorer.importers.onnx.file.reading import from_proto
 from explorer.ir.rewriting import RewriteOptions
@@ -45,15 +46,34 @@ def main(body: str, rows: tuple[int, int], result: str = "y") -> str:
       top.return(%{result})\n}}"""
 
 
-def placed(text: str, block: int = 0):
-    working = programs.program(text)
+def take(name: str, x: str, rows: int, taps: int = 1) -> str:
+    """As many rows as `rows` says, by the table `NAME_t`, of several weighted by `NAME_f`."""
+    after = f"tensor<1x4x{rows}x5xf32>"
+    if taps == 1:
+        return f"""
+      %{name}_t = top.weight() {{weight = "{name}_t"}} : tensor<{rows}xi64>
+      %{name} = top.gather(%{x}, %{name}_t) {{axis = 2}} : {after}"""
+    return f"""
+      %{name}_t = top.weight() {{weight = "{name}_t"}} : tensor<{rows}x{taps}xi64>
+      %{name}_f = top.weight() {{weight = "{name}_f"}} : tensor<{rows}x{taps}xf32>
+      %{name} = top.interpolate(%{x}, %{name}_t, %{name}_f) {{axis = 2}} : {after}"""
+
+
+def placed(text: str, block: int = 0, arrays: dict[str, np.ndarray] | None = None):
+    working = programs.program(text, arrays)
     programs.run_passes(working, [PlaceOnDevice("cpu"), AssignLayouts(block)])
     return working
 
 
-def streamed(text: str, decisions: dict[str, object], block: int = 0, alignment: int = 1):
+def streamed(
+    text: str,
+    decisions: dict[str, object],
+    block: int = 0,
+    alignment: int = 1,
+    arrays: dict[str, np.ndarray] | None = None,
+):
     """The pass's result, checked by the interpreter to compute what the program did before."""
-    working = placed(text, block)
+    working = placed(text, block, arrays)
     inputs = programs.random_inputs(working.snapshot)
     before = working.snapshot.run(inputs)
     result = run_pass(StreamRows(alignment), working, RewriteOptions(decisions))
@@ -113,12 +133,55 @@ def test_a_residual_block_with_strides_keeps_its_numbers(block: int, halo: str, 
     streamed(main(body, (15, 7)), {"stream-rows/chain/y": f"a:{count}:{halo}"}, block)
 
 
+TABLES = {
+    "nearest": [[i // 2] for i in range(16)],
+    "from the end": [[i // 2 - 8] for i in range(16)],
+    "cropped": [[i + 3] for i in range(4)],
+    "upside down": [[7 - i] for i in range(8)],
+    "out of order": [[i] for i in (2, 0, 1, 1, 7, 3, 4, 7, 7, 6, 5)],
+    "linear": [[max(0, (i - 1) // 2), min(7, (i + 1) // 2)] for i in range(16)],
+    "far apart": [[i, 7 - i, 3] for i in range(8)],
+}
+
+
+@pytest.mark.parametrize("halo", ["roll", "recompute"])
+@pytest.mark.parametrize("name", TABLES)
+def test_rows_that_a_table_names_keep_their_numbers(name: str, halo: str):
+    table = np.array(TABLES[name], np.int64)
+    after, taps = table.shape
+    body = conv("a", "x", (8, 8)) + take("t", "a", after, taps) + conv("y", "t", (after, after))
+    arrays = {"t_t": table if taps > 1 else table[:, 0], "t_f": np.float32(table + 1) / 8}
+    for count in counts(after):
+        decisions: dict[str, object] = {"stream-rows/chain/y": f"a:{count}:{halo}"}
+        streamed(main(body, (8, after)), decisions, arrays=arrays)
+
+
+def test_rows_that_a_run_names_are_in_no_chain():
+    body = (
+        """
+      %i = top.cast(%n) {to = i64} : tensor<8xi64>"""
+        + conv("a", "x", (8, 8))
+        + """
+      %y = top.gather(%a, %i) {axis = 2} : tensor<1x4x8x5xf32>"""
+    )
+    text = main(body, (8, 8)).replace("(%x :", "(%n : tensor<8xf32>, %x :")
+    with pytest.raises(InputError, match="takes rows that a run names"):
+        streamed(text, {"stream-rows/chain/y": "a:2:roll"})
+
+
 @st.composite
 def chains(draw: st.DrawFn):
-    """Text of a chain of convolutions with random windows, strides and pads; its last rows."""
+    """Text of a chain of random convolutions and selections of rows; its last rows; its tables."""
     rows, body, value = draw(st.integers(6, 24)), "", "x"
-    first = rows
+    first, arrays = rows, {}
     for number in range(draw(st.integers(2, 4))):
+        if number and draw(st.booleans()):
+            name, after = f"v{number}", draw(st.integers(2, 30))
+            table = draw(st.lists(st.integers(-rows, rows - 1), min_size=after, max_size=after))
+            table = sorted(table) if draw(st.booleans()) else table
+            arrays[f"{name}_t"] = np.array(table, np.int64)
+            body, value, rows = body + take(name, value, after), name, after
+            continue
         kernel = draw(st.sampled_from([1, 2, 3, 5]))
         stride = draw(st.integers(1, 3))
         pad = draw(st.integers(0, kernel // 2)), draw(st.integers(0, kernel // 2))
@@ -134,21 +197,21 @@ def chains(draw: st.DrawFn):
         pads = [{pad[0]}, {columns[0]}, {pad[1]}, {columns[1]}],
         dilations = [1, 1], group = 1}} : tensor<1x4x{after}x5xf32>"""
         value, rows = name, after
-    return main(body, (first, rows), value), value, rows
+    return main(body, (first, rows), value), value, arrays
 
 
 @settings(max_examples=25, deadline=None)
 @given(chains(), st.integers(2, 6), st.sampled_from(["roll", "recompute"]))
 def test_every_row_is_computed_and_what_is_read_is_there(drawn, count: int, halo):
-    text, last, _ = drawn
+    text, last, arrays = drawn
     if last == "x":
         return
-    working = placed(text)
+    working = placed(text, arrays=arrays)
     (function,) = own_functions(working.module)
     operations = spatial_operations(function)
     names = [op.results[0].name_hint for op in operations if op.results]
     begin = next(i for i, op in enumerate(operations) if isinstance(op, ConvOp))
-    chain = chain_of(operations[begin : names.index(last) + 1])
+    chain = chain_of(operations[begin : names.index(last) + 1], working.weights)
     try:
         bands = bands_of(chain, count, halo)
     except NotInBands:
@@ -267,7 +330,5 @@ def test_a_chain_between_two_operations_is_found_by_name():
     working = placed(CHAIN)
     (function,) = own_functions(working.module)
     last = spatial_operations(function)[-2]
-    assert [op.results[0].name_hint for op in chain_between(function, "a", last).operations] == [
-        "a",
-        "y",
-    ]
+    chain = chain_between(function, "a", last, working.weights)
+    assert [op.results[0].name_hint for op in chain.operations] == ["a", "y"]

@@ -12,10 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from xdsl.dialects.builtin import ModuleOp
-
 from explorer.ir.layout import ROWS
 from explorer.ir.operation import TopOperation, identity_of
+from explorer.ir.program import Snapshot
 from explorer.ir.structure import own_functions
 from explorer.ir.types import static_shape
 from explorer.memory.planning import buffer_bytes
@@ -25,6 +24,7 @@ from explorer.passes.lower.bands import (
     Chain,
     Halo,
     NotInBands,
+    Tables,
     bands_of,
     bytes_of_rows,
     chain_bytes,
@@ -72,11 +72,13 @@ class Region:
     def __init__(
         self,
         operations: Sequence[TopOperation],
+        weights: Tables,
         plan: MemoryPlan,
         seconds: Mapping[str, float],
         launch_seconds: float,
     ) -> None:
         self.operations = list(operations)
+        self.weights = weights
         self.plan = plan
         self.seconds = seconds
         self.launch_microseconds = 1e6 * launch_seconds
@@ -99,7 +101,7 @@ class Region:
 
     @cached_property
     def _are_spatial(self) -> list[bool]:
-        return [_is_spatial(op) for op in self.operations]
+        return [_is_spatial(op, self.weights) for op in self.operations]
 
     def candidates(
         self, core: tuple[int, int], taken: Sequence[tuple[int, int]], limit: int
@@ -169,7 +171,7 @@ class Region:
     def _in_bands(self, window: tuple[int, int], outside: int) -> Iterator[Candidate]:
         first, last = window
         try:
-            chain = chain_of(self.operations[first : last + 1])
+            chain = chain_of(self.operations[first : last + 1], self.weights)
         except NotInBands:
             return
         for count in counts(chain.rows):
@@ -246,18 +248,18 @@ def counts(rows: int) -> list[int]:
 
 
 def regions_of(
-    program: ModuleOp, plan: MemoryPlan, seconds: Mapping[str, float], launch_seconds: float
+    program: Snapshot, plan: MemoryPlan, seconds: Mapping[str, float], launch_seconds: float
 ) -> list[Region]:
     """The regions of all functions that a device of this target runs."""
     return [
-        Region(spatial_operations(function), plan, seconds, launch_seconds)
-        for function in own_functions(program)
+        Region(spatial_operations(function), program.weights, plan, seconds, launch_seconds)
+        for function in own_functions(program.program)
     ]
 
 
-def _is_spatial(op: TopOperation) -> bool:
+def _is_spatial(op: TopOperation, weights: Tables) -> bool:
     try:
-        reaches_of(op)
+        reaches_of(op, weights)
     except NotInBands:
         return False
     return _height(op) > 1

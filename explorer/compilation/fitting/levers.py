@@ -142,7 +142,7 @@ def _layouts(program: Program) -> Iterator[Lever]:
             )
     if not saved_by_all:
         return
-    for function in own_functions(program.laid_out):
+    for function in own_functions(program.laid_out.program):
         knob = program.knobs.get(f"{AssignLayouts.name}/block/{function.sym_name.data}")
         if knob is None or not isinstance(knob.value, int):
             continue
@@ -164,7 +164,7 @@ def _over_residual(program: Program) -> Iterator[Lever]:
     knob = program.knobs.get(f"{AssignLayouts.name}/{RESIDUAL_HALO}/{step}")
     if knob is None or knob.value is True:
         return
-    for function in own_functions(program.laid_out):
+    for function in own_functions(program.laid_out.program):
         for op in function.body.block.ops:
             if isinstance(op, ConvOp) and identity_of(op) == step:
                 yield Lever(
@@ -178,7 +178,7 @@ def _over_residual(program: Program) -> Iterator[Lever]:
 def _without_conversion(program: Program) -> Iterator[Lever]:
     """Where the fullest step copies a value into another layout: that layout from the start."""
     step = program.plan.steps[program.fullest_step]
-    for function in own_functions(program.laid_out):
+    for function in own_functions(program.laid_out.program):
         for op in function.body.block.ops:
             if not isinstance(op, ConvertLayoutOp) or identity_of(op) != step:
                 continue

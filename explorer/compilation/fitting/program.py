@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
 from explorer.ir.dialects.kernel import LaunchOp
 from explorer.ir.operation import TopOperation, identity_of
+from explorer.ir.program import Snapshot
 from explorer.ir.rewriting.passes import KNOBS, PassResult
 from explorer.ir.structure import own_functions, value_name
 from explorer.memory.planning import MEMORY
@@ -78,9 +78,9 @@ class Program:
         return {}
 
     @cached_property
-    def laid_out(self) -> ModuleOp:
+    def laid_out(self) -> Snapshot:
         """The program with layouts, before anything runs in bands."""
-        return self._result(StreamRows.name).before.program
+        return self._result(StreamRows.name).before
 
     @cached_property
     def live_values(self) -> list[SSAValue]:

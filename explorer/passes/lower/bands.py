@@ -6,16 +6,18 @@
     band 1     pool [2, 4)     conv [4, 8)     x [3, 8)
 
 `roll` keeps rows that the next band reads again, so that every row is computed once; `recompute`
-computes them again. Row i of a result reads rows `i * stride - before` and `extent - 1` more.
+computes them again. Row i of a result reads rows `i * stride - before` and `extent - 1` more, or
+those that a constant table names, as in a resize.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Literal
 
+import numpy as np
 from xdsl.ir import SSAValue
 
 from explorer.ir.interfaces import NotRowWise, RowWise, Windowed
@@ -23,6 +25,8 @@ from explorer.ir.layout import ROWS, physical_shape
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.top.casting import BitcastOp
 from explorer.ir.top.data import ConvertLayoutOp, ReturnOp, TransferOp, WeightOp
+from explorer.ir.top.indexing import GatherOp
+from explorer.ir.top.interpolation import InterpolateOp
 from explorer.ir.top.linear.convolution import ConvOp
 from explorer.ir.top.movement.slices import SliceOp
 from explorer.ir.top.pooling import PoolOp
@@ -59,7 +63,40 @@ class Reach:
         return first, (stop - 1) * self.stride - self.before + self.extent
 
 
-def reaches_of(op: TopOperation) -> tuple[Reach | None, ...]:
+@dataclass(frozen=True)
+class TableReach:
+    """Rows of an operand that each row of a result is computed from, by a constant table."""
+
+    first: tuple[int, ...]
+    """By row of the result: the first row that it or a later one reads."""
+    last: tuple[int, ...]
+    """By row of the result: the last row that it or an earlier one reads."""
+    height: int
+    """Rows of the operand."""
+    axis = ROWS
+
+    @staticmethod
+    def of(positions: np.ndarray, height: int) -> TableReach:
+        """positions: (rows of the result, rows that each of them reads)."""
+        first = np.minimum.accumulate(positions.min(1)[::-1])[::-1]
+        last = np.maximum.accumulate(positions.max(1))
+        return TableReach(tuple(map(int, first)), tuple(map(int, last)), height)
+
+    def rows(self, start: int, stop: int) -> tuple[int, int]:
+        """Rows [start, stop) of the result read these; rows before 0 and beyond the last none."""
+        count = len(self.first)
+        first = self.first[max(start, 0)] if start < count else self.height
+        if stop > 0:
+            return first, self.last[min(stop, count) - 1] + 1
+        return first, self.last[0] + 1 + ((stop - 1) * self.height) // count
+
+
+AnyReach = Reach | TableReach
+Tables = Mapping[str, np.ndarray]
+"""Weights by name."""
+
+
+def reaches_of(op: TopOperation, weights: Tables) -> tuple[AnyReach | None, ...]:
     """By operand: the rows that are read; None where all of it is, as of weights.
 
     Raises NotInBands.
@@ -74,7 +111,24 @@ def reaches_of(op: TopOperation) -> tuple[Reach | None, ...]:
         raise NotInBands(f"{identity_of(op)} names the rows that it takes")
     if len(result) != 4 or layout_of(op.results[0]).pitch:
         raise NotInBands(f"the result of {identity_of(op)} has no rows")
+    if isinstance(op, InterpolateOp) or takes_rows(op):
+        return (_by_table(op, weights), *(None for _ in op.operands[1:]))
     return tuple(_reach(op, index) for index in range(len(op.operands)))
+
+
+def takes_rows(op: TopOperation) -> bool:
+    """Whether an operation makes each row of some rows that a table names."""
+    return isinstance(op, GatherOp | InterpolateOp) and op.get("axis") == ROWS
+
+
+def _by_table(op: TopOperation, weights: Tables) -> AnyReach:
+    if not takes_rows(op):
+        return Reach()
+    places, height = op.operands[1], static_shape(op.operands[0])[ROWS]
+    if not isinstance(places.owner, WeightOp) or len(shape_of(op.operands[0])) != 4:
+        raise NotInBands(f"{identity_of(op)} takes rows that a run names")
+    positions = weights[places.owner.get("weight")].reshape(static_shape(op.results[0])[ROWS], -1)
+    return TableReach.of(np.where(positions < 0, positions + height, positions), height)
 
 
 def _reach(op: TopOperation, index: int) -> Reach | None:
@@ -125,7 +179,7 @@ class Chain:
     """Operations in program order of which only the last one's result is read by others."""
 
     operations: tuple[TopOperation, ...]
-    reaches: tuple[tuple[Reach | None, ...], ...]
+    reaches: tuple[tuple[AnyReach | None, ...], ...]
 
     @property
     def last(self) -> TopOperation:
@@ -137,9 +191,9 @@ class Chain:
         return static_shape(self.last.results[0])[ROWS]
 
 
-def chain_of(operations: Sequence[TopOperation]) -> Chain:
+def chain_of(operations: Sequence[TopOperation], weights: Tables) -> Chain:
     """The chain that neighbouring operations are. Raises NotInBands."""
-    reaches = tuple(reaches_of(op) for op in operations)
+    reaches = tuple(reaches_of(op, weights) for op in operations)
     inside = dict(zip(operations, reaches, strict=True))
     for op in operations[:-1]:
         for use in op.results[0].uses:
@@ -311,7 +365,7 @@ def bytes_of_rows(value: SSAValue, rows: int) -> int:
 
 
 def rows_read(
-    op: TopOperation, operand: SSAValue, reach: Reach | None, rows: tuple[int, int]
+    op: TopOperation, operand: SSAValue, reach: AnyReach | None, rows: tuple[int, int]
 ) -> tuple[int, int] | None:
     """Rows [start, stop) of an operand, without padding, that rows of the result read.
 
@@ -326,7 +380,7 @@ def rows_read(
     return start, stop
 
 
-def padding_of(operand: SSAValue, reach: Reach, rows: tuple[int, int]) -> tuple[int, int]:
+def padding_of(operand: SSAValue, reach: AnyReach, rows: tuple[int, int]) -> tuple[int, int]:
     """Rows of padding above and below what rows of a result read."""
     start, stop = reach.rows(*rows)
     return max(0, -start), max(0, stop - static_shape(operand)[reach.axis])

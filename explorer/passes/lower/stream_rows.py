@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
+import numpy as np
 from xdsl.dialects import func
 from xdsl.ir import SSAValue
 
@@ -49,12 +50,14 @@ from explorer.passes.lower.bands import (
     Chain,
     Halo,
     NotInBands,
+    Tables,
     bands_of,
     chain_of,
     kept_bytes,
     padding_of,
     reaches_of,
     rows_read,
+    takes_rows,
 )
 from explorer.results import Knob
 
@@ -100,7 +103,7 @@ class StreamRows(Pass):
         for op in spatial_operations(function):
             address = events.address(CHAIN, op)
             asked = options.decision(address)
-            if not is_open and ends_chain(op):
+            if not is_open and ends_chain(op, rewriter.weights):
                 value = asked if isinstance(asked, str) else ""
                 knobs.append(Knob(address, value, (), WHY if value else WHOLE))
             if not asked:
@@ -120,7 +123,7 @@ class StreamRows(Pass):
     ) -> None:
         first, count, halo = parse_choice(address, asked)
         try:
-            chain = chain_between(function, first, last)
+            chain = chain_between(function, first, last, rewriter.weights)
             bands = bands_of(chain, count, halo)
             _check_alignment(chain, self.alignment_bytes)
         except NotInBands as error:
@@ -145,27 +148,27 @@ def spatial_operations(function: func.FuncOp) -> list[TopOperation]:
     return [o for o in block.ops if isinstance(o, TopOperation) and not isinstance(o, WeightOp)]
 
 
-def chain_between(function: func.FuncOp, first: str, last: TopOperation) -> Chain:
+def chain_between(function: func.FuncOp, first: str, last: TopOperation, weights: Tables) -> Chain:
     """The chain from the operation of that name to the last one. Raises NotInBands."""
     operations = spatial_operations(function)
     names = [identity_of(op) for op in operations]
     end = operations.index(last)
     if first not in names[:end]:
         raise NotInBands(f"{first} is no operation before {identity_of(last)}")
-    return chain_of(operations[names.index(first) : end + 1])
+    return chain_of(operations[names.index(first) : end + 1], weights)
 
 
-def ends_chain(op: TopOperation) -> bool:
+def ends_chain(op: TopOperation, weights: Tables) -> bool:
     """Whether an operation and one that it reads can run in bands together."""
     try:
-        reaches = reaches_of(op)
+        reaches = reaches_of(op, weights)
     except NotInBands:
         return False
     for operand, reach in zip(op.operands, reaches, strict=True):
         owner = operand.owner
         if reach is not None and isinstance(owner, TopOperation) and operand.has_one_use():
             try:
-                reaches_of(owner)
+                reaches_of(owner, weights)
             except NotInBands:
                 continue
             return True
@@ -259,7 +262,26 @@ class _Streaming:
                 changes["pads"] = pads
         if isinstance(op, ConvertLayoutOp):
             return ConvertLayoutOp.make(operands)
+        if takes_rows(op):
+            rows = rows_read(op, op.operands[0], self.chain.reaches[index][0], band.new)
+            assert rows is not None
+            operands[1:] = self._tables(op, band.new, rows[0])
         return op.with_operands(operands, **changes)
+
+    def _tables(self, op: TopOperation, rows: tuple[int, int], first: int) -> list[SSAValue]:
+        """The tables of some rows of a result, which count rows of its operand from the first."""
+        found: list[SSAValue] = []
+        for place, table in enumerate(op.operands[1:]):
+            assert isinstance(table.owner, WeightOp)
+            stored = self.rewriter.weights[table.owner.get("weight")]
+            part = stored[rows[0] : rows[1]]
+            if not place:
+                height = static_shape(op.operands[0])[ROWS]
+                part = np.where(part < 0, part + height, part) - first
+            name = f"{identity_of(op)}.rows"
+            part = np.ascontiguousarray(part, stored.dtype)
+            found.append(self.rewriter.add_weight(self.chain.last, name, part, like=op))
+        return found
 
     def _insert(self, new: TopOperation, like: TopOperation, layout: Layout) -> SSAValue:
         """The result of a new operation in a layout."""

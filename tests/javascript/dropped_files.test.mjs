@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import {MAX_DROPPED, filesOf} from "../../build/js/branches/dropped_files.js";
+import {MAX_DROPPED, filesOf, openedOf} from "../../build/js/branches/dropped_files.js";
 
 const PART = 100; // entries that a browser hands out at once
 
@@ -49,6 +49,14 @@ test("100,000 folders with a file each are not walked to their end", async () =>
   const found = await filesOf(dropped([folderOf("many", 100_000, inner, counts)]));
   assert.equal(found.length, MAX_DROPPED + 1);
   assert.ok(counts.reads < 3 * MAX_DROPPED, String(counts.reads));
+});
+
+test("tables of numbers are not opened, and make too many files no fewer", () => {
+  const named = (name) => ({path: name, file: {name}});
+  const many = Array.from({length: MAX_DROPPED + 1}, (_, index) => named(`${index}.txt`));
+  assert.equal(openedOf(many).length, MAX_DROPPED + 1);
+  assert.deepEqual(openedOf(many.slice(1)), []);
+  assert.equal(openedOf([named("a.onnx"), named("b.csv")]).length, 1);
 });
 
 test("an empty folder, a file beside a folder, files alone", async () => {

@@ -4,8 +4,7 @@
 
 import {DIRECTION_MARKS, button, element, replace} from "../ground/dom.js";
 import {countText} from "../ground/numbers.js";
-import {NUMBERS_FILE} from "../graph/overlay_files.js";
-import {MAX_DROPPED, filesOf} from "./dropped_files.js";
+import {MAX_DROPPED, filesOf, openedOf} from "./dropped_files.js";
 import {inPairs} from "./file_pairs.js";
 import {LABELS, imagesOfFolders} from "./image_classes.js";
 import {clip} from "../ground/scene.js";
@@ -295,8 +294,8 @@ export function acceptDrops(root, openFiles) {
     depth = 0;
     show(false);
     filesOf(event.dataTransfer).then((files) => {
-      const models = files.filter(({file}) => !NUMBERS_FILE.test(file.name));
-      if (models.length) openFiles(models);
+      const opened = openedOf(files);
+      if (opened.length) openFiles(opened);
     });
   });
 }

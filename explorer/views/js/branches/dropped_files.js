@@ -1,5 +1,7 @@
 // The files that were dropped on the page, and those in folders that were. Nothing is drawn here.
 
+import {NUMBERS_FILE} from "../graph/overlay_files.js";
+
 export const MAX_DROPPED = 500; // files; of more one too many is found, and all are refused
 
 // [{path, file}], with one more than `MAX_DROPPED` where there are too many.
@@ -12,6 +14,11 @@ export async function filesOf(transfer) {
   for (const entry of entries.filter(Boolean)) await addFiles(entry, found);
   return found;
 }
+
+// Those that are opened: tables of numbers are drawn on the graph. Too many stay too many, so that
+// all of them are refused.
+export const openedOf = (files) =>
+  files.length > MAX_DROPPED ? files : files.filter(({file}) => !NUMBERS_FILE.test(file.name));
 
 async function addFiles(entry, found) {
   if (found.length > MAX_DROPPED) return;

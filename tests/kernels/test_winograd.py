@@ -122,6 +122,50 @@ def test_a_task_may_take_several_bands():
     assert [phase.tasks for phase in phases(scheduled.function)] == [2]
 
 
+def test_parts_of_a_row_of_tiles_share_its_scratch_and_keep_the_numbers():
+    function = samples.convolution(16, 16, 2, 16, residual=True)
+    whole, halves = (
+        check(function, 2, order="bands", pixels=4, vectors=1, parts=parts) for parts in (1, 2)
+    )
+    assert [s.choices["parts"] for s in (whole, halves)] == [1, 2]
+    found = []
+    for scheduled in (whole, halves):
+        arrays = samples.random_arguments(function)
+        packs = {name: scheduled.packs[name] for name in "xywr"}
+        found.append(samples.run_nest(scheduled.function, arrays, packs)["y"])
+    np.testing.assert_array_equal(*found)
+    shapes = [str(scheduled.function.function_type) for scheduled in (whole, halves)]
+    assert "memref<1x4x4x1x1x8x16xf32>" in shapes[0]
+    assert "memref<1x4x4x1x1x4x16xf32>" in shapes[1]
+
+
+@pytest.mark.parametrize(
+    ("size", "asked"),
+    [
+        ((2, 16), dict(order="bands", pixels=4, parts=3)),  # 8 columns of tiles
+        ((2, 16), dict(order="bands", pixels=8, parts=2)),  # less than a register tile
+        ((2, 16), dict(order="groups", pixels=4, parts=2)),
+        ((2, 15), dict(order="bands", pixels=4, parts=2)),  # the last tile reaches over the image
+        ((3, 16), dict(order="bands", pixels=4, parts=2)),
+        ((8, 16), dict(order="bands", pixels=4, band=1, parts=2)),  # bands share scratch instead
+    ],
+    ids=str,
+)
+def test_parts_that_cannot_be_are_refused(size, asked):
+    with pytest.raises(ScheduleError, match="parts"):
+        scheduled_as(samples.convolution(16, 16, *size), 2, **asked)
+
+
+@pytest.mark.parametrize(
+    ("size", "shared", "parts"),
+    [((2, 16), 0, 3), ((2, 16), 1, 2), ((3, 16), 0, 2), ((2, 16), 0, 0)],
+)
+def test_the_step_refuses_parts_that_are_not_equal(size, shared, parts):
+    nest = LoopNest(lower_to_loops(samples.convolution(16, 16, *size)))
+    with pytest.raises(ScheduleError, match=f"no {parts} equal parts"):
+        winograd(nest, outputs=2, band=1, bands=1, vectors=1, block=16, shared=shared, parts=parts)
+
+
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "options",

@@ -72,6 +72,7 @@ def schedule_winograd(
     assert best is not None, "a Winograd form has a plan"
     plan = _choose_plan(choices, layer, best)
     ahead = _choose_prefetch(choices, layer, plan, machine)
+    in_parts: dict[str, int] = {"parts": plan.parts} if plan.parts > 1 else {}
     schedule.apply(
         winograd,
         outputs=outputs,
@@ -80,6 +81,7 @@ def schedule_winograd(
         vectors=plan.vectors,
         block=block,
         shared=int(plan.order == "groups"),
+        **in_parts,
     )
     whole, left = band_counts(layer.height, outputs, plan.band)
     pieces = [("", plan.band)] if whole else []
@@ -199,6 +201,12 @@ def _choose_plan(choices: Choices, layer: Layer, best: Plan) -> Plan:
     legal = divisors(max(whole, 1)) if order == "bands" else [1]
     bands = min(legal, key=lambda d: abs(d - best.bands))
     bands = choices.number("bands", bands, legal, "bands of a task share its scratch")
+    parts = 1
+    is_exact = layer.height % best.outputs == layer.width % best.outputs == 0
+    if is_exact and whole == 1 and band == rows_of_tiles and order == "bands":
+        # A single band has nothing to share but columns: of tiles that are whole register tiles.
+        legal = [d for d in divisors(columns) if columns // d % pixels == 0]
+        parts = choices.number("parts", 1, legal or [1], "parts of a row share its scratch")
     return Plan(
         outputs=best.outputs,
         vectors=vectors,
@@ -208,6 +216,7 @@ def _choose_plan(choices: Choices, layer: Layer, best: Plan) -> Plan:
         bands=bands,
         order=order,
         why=why,
+        parts=parts,
     )
 
 

@@ -98,6 +98,7 @@ class Plan:
     bands: int
     order: str
     why: str = ""
+    parts: int = 1
 
 
 @dataclass(frozen=True)

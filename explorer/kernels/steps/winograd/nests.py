@@ -12,7 +12,7 @@ outputs are made in one of which a copy takes what exists.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.dialects import affine, arith, memref
 from xdsl.dialects.builtin import ArrayAttr, Float32Type, FloatAttr, MemRefType, StringAttr
@@ -75,6 +75,8 @@ class Order:
     """Channels per vector."""
     is_shared: bool
     """Whether the input is transformed once, for groups of channels as tasks."""
+    parts: int = 1
+    """Parts of each row of tiles that are taken one after another, with the scratch of one."""
 
     @property
     def group(self) -> int:
@@ -96,6 +98,8 @@ class Band:
     scratch_first: LinearForm
     """The row of tiles at which it begins in the scratch of the input."""
     suffix: str
+    column: LinearForm
+    """The first column of tiles."""
 
 
 def band_counts(height: int, outputs: int, band: int) -> tuple[int, int]:
@@ -118,7 +122,7 @@ class WinogradWriter:
         self.form = form
         self.order = order
         self.whole, self.left = band_counts(convolution.height, form.outputs, order.band)
-        self.columns = -(-convolution.width // form.outputs)
+        self.columns = -(-convolution.width // form.outputs) // order.parts
         self.groups = convolution.outputs // order.group
         self.weight = nest.buffers[convolution.weight]
         self._make_scratch()
@@ -164,11 +168,15 @@ class WinogradWriter:
         tasks = self.whole // order.bands
         if self.whole:
             task, image = self._loop(tasks, "task"), self._loop(images, "n")
-            number = self._loop(order.bands, "band")
+            number, part = self._loop(order.bands, "band"), self._loop(order.parts, "part")
             first = index_form(task).scaled(order.bands * order.band)
             first = first + index_form(number).scaled(order.band)
             band = self._band(image, first, order.band, index_form(task), zero, "")
-            tops.append(nest_loops([task, image, number], self._whole_band(band)))
+            loops = [task, image, number]
+            if order.parts > 1:
+                band = replace(band, column=index_form(part).scaled(self.columns))
+                loops.append(part)
+            tops.append(nest_loops(loops, self._whole_band(band)))
         if self.left:
             suffix = "_tail" if self.whole else ""
             image = self._loop(images, f"n{suffix}")
@@ -236,6 +244,7 @@ class WinogradWriter:
             slot=slot,
             scratch_first=scratch_first,
             suffix=suffix,
+            column=LinearForm(),
         )
 
     # -- the stages ------------------------------------------------------------------------------
@@ -295,7 +304,7 @@ class WinogradWriter:
             start = self.convolution.source_start
             source, image = self.convolution.source, band.image
             top = (band.first + row).scaled(m) + LinearForm({}, start[0])
-            left = column.scaled(m) + LinearForm({}, start[1])
+            left = (band.column + column).scaled(m) + LinearForm({}, start[1])
 
         def column_of(q: LinearForm, lane: LinearForm) -> list[Operation]:
             return self._apply(
@@ -382,7 +391,7 @@ class WinogradWriter:
 
         def write(k: LinearForm, across: LinearForm, lane: LinearForm) -> list[Operation]:
             value = make_load(tile.memref, [k, across, lane], self.convolution.main)
-            down, right = row.scaled(m) + k, column.scaled(m) + across
+            down, right = row.scaled(m) + k, (band.column + column).scaled(m) + across
             if self.uncut is None:
                 output = group.scaled(self.order.group) + channel + lane
                 added = self._add(value, band, output, band.first.scaled(m) + down, right)

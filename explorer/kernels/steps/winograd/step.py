@@ -35,7 +35,13 @@ from explorer.kernels.loops.nest import (
     perfect_chain,
 )
 from explorer.kernels.steps.winograd.matrices import TAPS, VARIANTS
-from explorer.kernels.steps.winograd.nests import Convolution, Order, WinogradWriter, band_counts
+from explorer.kernels.steps.winograd.nests import (
+    Convolution,
+    Order,
+    WinogradWriter,
+    band_counts,
+    is_exact,
+)
 
 TRANSFORMS = "kernel.transforms"
 """Attribute of a kernel: what the values of a weight argument go through before they are packed."""
@@ -49,12 +55,15 @@ def winograd(
     vectors: int,
     block: int,
     shared: int,
+    parts: int = 1,
 ) -> None:
     """Replaces the main statement, a 3x3 convolution of stride 1, by F(outputs x outputs, 3x3).
 
     `band`: rows of tiles that are taken together, `bands` of them one after another by each task;
     `block`: channels per vector, `vectors` of them per group of output channels. `shared` 1: the
-    input is transformed once for all groups, and every group is a task.
+    input is transformed once for all groups, and every group is a task. `parts`: of each row of
+    tiles, one after another with the scratch of one; not with `shared` 1, for tiles that cover the
+    outputs just so, and bands that do.
 
     Illegal for other windows, strides and dilations, for anything but y + x * w of f32, and for
     channels that blocks and groups do not divide.
@@ -78,11 +87,25 @@ def winograd(
         raise nest.error("winograd", f"{bands} bands per task do not divide the {whole} bands")
     if shared not in (0, 1):
         raise nest.error("winograd", f"shared is {shared}, expected 0 or 1")
-    order = Order(band, bands, vectors, block, shared == 1)
+    if not can_part(convolution, outputs, band, shared == 1, parts):
+        raise nest.error("winograd", f"rows of tiles have no {parts} equal parts")
+    order = Order(band, bands, vectors, block, shared == 1, parts)
     WinogradWriter(nest, convolution, VARIANTS[outputs], order).write()
     transforms = {convolution.weight: StringAttr(f"winograd{outputs}")}
     nest.function.attributes[TRANSFORMS] = DictionaryAttr(transforms)
     nest.changed()
+
+
+def can_part(
+    convolution: Convolution, outputs: int, band: int, is_shared: bool, parts: int
+) -> bool:
+    """Whether rows of tiles can be taken in so many parts; in one always."""
+    if parts == 1:
+        return True
+    _, left = band_counts(convolution.height, outputs, band)
+    columns = convolution.width // outputs
+    is_whole = is_exact(convolution, outputs) and not left and not is_shared
+    return is_whole and parts > 0 and columns % parts == 0
 
 
 def winograd_weights(function: func.FuncOp) -> dict[str, int]:

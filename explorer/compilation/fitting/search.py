@@ -6,9 +6,10 @@
       stream-rows/chain/conv8 = conv4:4:roll          217,664 -> 148,480   + 4 us   taken
 
 At each step the levers of the fullest step are compiled in their order until one makes the program
-smaller. What turns out not to be needed is taken back, the most expensive first. Nothing depends on
-time, so that equal settings give equal programs. Where nothing fits, the same search for the least
-bytes says what would: a budget of so many bytes is reached by the same steps.
+smaller. What turns out not to be needed is taken back, the most expensive first. What room is left
+goes to faster schedules of bands. Nothing depends on time, so that equal settings give equal
+programs. Where nothing fits, the same search for the least bytes says what would: a budget of so
+many bytes is reached by the same steps.
 """
 
 from __future__ import annotations
@@ -18,6 +19,17 @@ from dataclasses import dataclass, field, replace
 
 from explorer.compilation.fitting.levers import SCHEDULE, Lever, levers_of
 from explorer.compilation.fitting.program import Program
+from explorer.compilation.fitting.room import (
+    PARTS,
+    address_of,
+    faster_kernels,
+    kernels_above,
+    knobs_of_bands,
+    next_parts,
+    other_schedules,
+    seconds_of_kernels,
+    with_little_scratch,
+)
 from explorer.errors import ExplorerError
 from explorer.kernels.passes import ScheduleLoops
 from explorer.memory.budget import refuse_fit
@@ -70,6 +82,7 @@ def fit(compile_with: Compile, first: Program, fixed: Decisions, budget_bytes: i
     if way.program.plan.peak_bytes > budget_bytes:
         raise refuse_fit(way.program.plan, budget_bytes)
     search.take_back(way, budget_bytes)
+    search.use_room(way, budget_bytes)
     return Fitted(way.program, way.decisions, tuple(way.steps))
 
 
@@ -144,6 +157,60 @@ class _Search:
                 for step in way.steps
             ]
 
+    def use_room(self, way: _Way, budget_bytes: int) -> None:
+        """Faster schedules for kernels of bands, as far as their scratch fits."""
+        before = way.program
+        chosen = self._faster_schedules(way)
+        found: Program | str = before
+        while chosen:
+            found = self._program(way.decisions | _merged(chosen))
+            if isinstance(found, str) or found.plan.peak_bytes <= budget_bytes:
+                break
+            too_large = kernels_above(found, budget_bytes) & chosen.keys()
+            for kernel in too_large:
+                parts = next_parts(found, kernel)
+                if parts is None:
+                    del chosen[kernel]
+                else:
+                    chosen[kernel][address_of(kernel, PARTS)] = parts
+            if not too_large:
+                return
+        is_faster = not isinstance(found, str) and found.microseconds < before.microseconds
+        if not chosen or isinstance(found, str) or not is_faster:
+            return
+        first, second = seconds_of_kernels(before), seconds_of_kernels(found)
+        for kernel, decisions in sorted(chosen.items()):
+            address, value = next(iter(decisions.items()))
+            way.steps.append(
+                FitStep(
+                    lever=SCHEDULE,
+                    address=address,
+                    value=value,
+                    bytes_before=before.plan.peak_bytes,
+                    bytes_after=found.plan.peak_bytes,
+                    microseconds=1e6 * (second[kernel] - first[kernel]),
+                    taken=True,
+                    reason="",
+                )
+            )
+        way.program, way.decisions = found, way.decisions | _merged(chosen)
+
+    def _faster_schedules(self, way: _Way) -> dict[str, dict[str, str | int]]:
+        """By kernel of a band the decisions for the schedule that is faster by most."""
+        before = way.program
+        knobs = knobs_of_bands(before, {**way.decisions, **self.fixed})
+        best: dict[str, tuple[float, str]] = {}
+        for choice in other_schedules(knobs):
+            tried = [kernel for kernel, knob in knobs.items() if choice in knob.choices]
+            decisions = {kernel: with_little_scratch(kernel, choice) for kernel in tried}
+            found = self._program(way.decisions | _merged(decisions))
+            if isinstance(found, str):
+                continue
+            factors = faster_kernels(before, found)
+            for kernel in factors.keys() & decisions.keys():
+                best[kernel] = max(best.get(kernel, (0.0, "")), (factors[kernel], choice))
+        return {kernel: with_little_scratch(kernel, best[kernel][1]) for kernel in sorted(best)}
+
     def _without_bands(self, way: _Way) -> Program:
         head = f"{StreamRows.name}/"
         decisions = {a: v for a, v in way.decisions.items() if not a.startswith(head)}
@@ -171,6 +238,11 @@ def _ways_to_keep(decisions: Decisions, lever: Lever) -> list[Decisions]:
     if lever.kind == SCHEDULE or others == decisions:
         return [decisions]
     return [decisions, others]
+
+
+def _merged(chosen: Mapping[str, Mapping[str, str | int]]) -> dict[str, object]:
+    """The decisions of all kernels."""
+    return {address: value for own in chosen.values() for address, value in own.items()}
 
 
 def _step(lever: Lever, before: Program, after: Program, taken: bool, reason: str) -> FitStep:

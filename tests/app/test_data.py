@@ -3,8 +3,10 @@
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from explorer import load, sample
 from explorer.app.branches import Branch
 from explorer.app.catalog import Choice, first_request
 from explorer.app.decisions import request_of, settings_of
@@ -26,7 +28,7 @@ from explorer.app.state.page_state import PageState, name_of_data
 from explorer.app.state.saved import restored, saved_of
 from explorer.app.state.step import step
 from explorer.app.uploads import VALUES, Upload
-from explorer.app.worker.calibrating import with_calibration
+from explorer.app.worker.calibrating import named_inputs, with_calibration
 from explorer.results.levers import LeverRecord, LeversRecord
 
 A = Choice("0", "a.onnx", "/m/a.onnx")
@@ -232,6 +234,15 @@ def test_calibration_is_offered_where_there_are_data():
         (("quantize", "mse"),), (("quantize", "best"),),
     ]  # fmt: skip
     assert other.options == ()
+
+
+def test_the_only_array_is_calibrated_under_the_name_of_the_only_input():
+    model = load(sample("digits_mlp"))
+    array = np.zeros((2, 1, 8, 8), np.float32)
+    assert list(named_inputs({"images": array}, model)) == ["image"]
+    assert list(named_inputs({"image": array}, model)) == ["image"]
+    assert list(named_inputs({"images": array, "more": array}, model)) == ["images", "more"]
+    assert named_inputs({}, model) == {}
 
 
 def test_a_failure_names_the_file_as_the_person_does():

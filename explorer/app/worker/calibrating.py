@@ -7,14 +7,31 @@ A page that has data offers it with the levers of decibels and of weights:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from explorer.app.decisions import METHODS
 from explorer.results.levers import LeverOption, LeversRecord
 
+if TYPE_CHECKING:
+    from explorer.importers import SourceModel
+
 ADDRESS = "quantize"
 """Where the page's settings have the method."""
 WORDS = {"mse": "least squared error of each tensor, quick", "best": "judged by the outputs"}
+
+
+def named_inputs(inputs: Mapping[str, np.ndarray], model: SourceModel) -> dict[str, np.ndarray]:
+    """Arrays by the names of the model's inputs: the only array of the only input may have any
+    name, as where the model is judged."""
+    states = {state.input for state in model.states}
+    names = [value.name for value in model.inputs if value.name not in states]
+    if len(names) == len(inputs) == 1:
+        return dict(zip(names, inputs.values(), strict=True))
+    return dict(inputs)
 
 
 def with_calibration(record: LeversRecord) -> LeversRecord:

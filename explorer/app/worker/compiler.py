@@ -27,7 +27,7 @@ from explorer.app.protocol import (
     SaveOrder,
     SearchReport,
 )
-from explorer.app.worker.calibrating import with_calibration
+from explorer.app.worker.calibrating import named_inputs, with_calibration
 from explorer.app.worker.editing import read_edit
 from explorer.app.worker.examining import opening_form
 from explorer.app.worker.refused import refused_trace
@@ -395,7 +395,7 @@ class ModelCompiler:
             chosen = Chosen(CALIBRATED) if count > CALIBRATED else None
             self._tables[key] = ex.calibrate(
                 model,
-                data.inputs,
+                named_inputs(data.inputs, model),
                 method=method,  # pyright: ignore[reportArgumentType]  (one of `decisions.METHODS`)
                 arithmetic=arithmetic,
                 chosen=chosen,

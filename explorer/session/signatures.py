@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -20,6 +21,12 @@ from explorer.runtime.cache.requests import preview_of
 
 Size = int | tuple[int, int]
 """One size, or the least and the largest of a range."""
+
+
+@lru_cache(maxsize=64)
+def type_name(dtype: np.dtype) -> str:
+    """`float32`; NumPy makes the text anew each time."""
+    return dtype.name
 
 
 @dataclass(frozen=True)
@@ -33,8 +40,8 @@ class Form:
     def differences(self, array: np.ndarray) -> list[str]:
         """How an array does not fit, in words."""
         found = []
-        if array.dtype.name != self.element_type:
-            found.append(f"{self.name} is {array.dtype.name}, not {self.element_type}")
+        if type_name(array.dtype) != self.element_type:
+            found.append(f"{self.name} is {type_name(array.dtype)}, not {self.element_type}")
         if array.ndim != len(self.shape):
             return [*found, f"{self.name} has {array.ndim} axes, not {len(self.shape)}"]
         for axis, (size, expected) in enumerate(zip(array.shape, self.shape, strict=True)):
@@ -70,7 +77,7 @@ class Signature:
         forms = tuple(
             Form(
                 name,
-                array.dtype.name,
+                type_name(array.dtype),
                 tuple(ranges.get((name, axis)) or size for axis, size in enumerate(array.shape)),
             )
             for name, array in inputs.items()

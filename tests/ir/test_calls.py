@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from explorer.errors import InputError
-from explorer.ir.sizes.calls import Calls
-from explorer.results.program import OpenAxis, OpenSizes
+from explorer.ir.sizes.calls import MAX_KEPT_BYTES, Calls, mask_of_call
+from explorer.results.program import CallMask, OpenAxis, OpenSizes
 
 
 @pytest.mark.parametrize("most", [10**15, 10**19])
@@ -19,3 +19,38 @@ def test_an_input_that_fits_no_memory_is_named_with_its_bytes(most):
     )
     with pytest.raises(InputError, match=rf"'x' takes {4 * most:,} bytes at its largest sizes"):
         Calls(sizes).whole({"x": np.zeros(3, np.float32)})
+
+
+def of_rows(most: int) -> OpenSizes:
+    return OpenSizes(
+        ranges=(("n", 1, most),),
+        numbers=(("size.n", "n"),),
+        masks=(CallMask("valid.n", (most,), (OpenAxis("valid.n", 0, ((most, "n"),)),)),),
+        inputs=(OpenAxis("x", 0, ((most, "n"),)),),
+        outputs=(),
+    )
+
+
+def test_the_lengths_of_a_loop_are_kept_until_it_comes_again():
+    calls = Calls(of_rows(300))
+    arrays = [{"x": np.zeros(size, np.float32)} for size in range(1, 301)]
+    first = [calls.call_of(inputs) for inputs in arrays]
+    assert all(calls.call_of(a) is call for a, call in zip(arrays, first, strict=True))
+
+
+def test_masks_that_are_kept_have_a_limit_of_bytes():
+    most = MAX_KEPT_BYTES // 8
+    calls = Calls(of_rows(most))
+    for size in (*range(1, 20), 1):
+        call = calls.call_of({"x": np.broadcast_to(np.float32(0), (size,))})
+        assert call is not None and call.added["valid.n"].sum() == size
+    kept = {id(call.added["valid.n"]): call.added["valid.n"].nbytes for call in calls.kept}
+    assert sum(kept.values()) <= MAX_KEPT_BYTES
+
+
+def test_a_mask_of_joined_sizes_counts_its_digits():
+    axes = (OpenAxis("m", 0, ((3, "b"), (2, "2"), (4, "s"))),)
+    mask = mask_of_call(CallMask("m", (24, 5), axes), {"b": 2, "s": 3})
+    b, two, s = np.indices((3, 2, 4))
+    expected = ((b < 2) & (two < 2) & (s < 3)).reshape(-1)
+    np.testing.assert_array_equal(mask, np.repeat(expected[:, None], 5, axis=1))

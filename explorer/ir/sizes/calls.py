@@ -98,8 +98,10 @@ def _check_relation(relation: tuple[str, str, str, str], call: Mapping[str, int]
         )
 
 
-MAX_KEPT_CALLS = 16
-"""Sizes of calls for which numbers and masks are kept."""
+MAX_KEPT_CALLS = 1024
+"""Sizes of calls for which numbers and masks are kept: those of a past that grows come again."""
+MAX_KEPT_BYTES = 2**24
+"""Of the numbers and masks that are kept."""
 
 
 @dataclass
@@ -132,6 +134,12 @@ class Calls:
     def __init__(self, sizes: OpenSizes) -> None:
         self.sizes = sizes
         self._kept: dict[tuple[int, ...], Call] = {}
+        self._kept_bytes = 0
+
+    @property
+    def kept(self) -> tuple[Call, ...]:
+        """Calls of which the numbers and masks are kept."""
+        return tuple(self._kept.values())
 
     def whole(self, inputs: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], Call | None]:
         """The inputs at their largest sizes, zeros after what a call has, with numbers and masks;
@@ -176,8 +184,11 @@ class Calls:
             for name, text in self.sizes.numbers:
                 added[name] = np.array(parse(text).value(sizes), np.int64)
             added |= {mask.name: mask_of_call(mask, sizes) for mask in self.sizes.masks}
-        if len(self._kept) >= MAX_KEPT_CALLS:
+        own = sum(array.nbytes for array in added.values())
+        if self._kept_bytes + own > MAX_KEPT_BYTES or len(self._kept) >= MAX_KEPT_CALLS:
             self._kept.clear()
+            self._kept_bytes = 0
+        self._kept_bytes += own
         self._kept[key] = Call(sizes, added)
         return self._kept[key]
 
@@ -215,11 +226,11 @@ def cut_of(shape: Sequence[int], axes: Sequence[OpenAxis], call: Mapping[str, in
     kept: list[int] = []
     joined: list[int] = []
     for axis, size in enumerate(shape):
-        own = factors.get(axis, ((size, str(size)),))
-        sizes = [parse(text).value(call) for _, text in own]
-        split += [largest for largest, _ in own]
+        own = factors.get(axis)
+        sizes = [size] if own is None else [parse(text).value(call) for _, text in own]
+        split += [size] if own is None else [largest for largest, _ in own]
         kept += sizes
-        joined.append(int(np.prod(sizes)))
+        joined.append(prod(sizes))
     return Cut(tuple(split), tuple(slice(size) for size in kept), tuple(joined))
 
 
@@ -234,7 +245,8 @@ def mask_of_call(mask: CallMask, call: Mapping[str, int]) -> np.ndarray:
     for axis in mask.axes:
         own = np.ones(1, bool)
         for largest, text in axis.factors:
-            own = np.kron(own, np.arange(largest) < parse(text).value(call)).astype(bool)
+            part = np.arange(largest) < parse(text).value(call)
+            own = (own[:, None] & part).reshape(-1)
         following = len(mask.shape) - 1 - axis.axis
         found &= own.reshape(-1, *[1] * following)
     return found

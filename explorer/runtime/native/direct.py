@@ -27,11 +27,11 @@ import numpy as np
 from explorer.errors import DeviceError
 from explorer.ir.padding import check_rows, valid_rows
 from explorer.ir.sizes.calls import Call, Calls, cut_of
-from explorer.results.program import GrowingValue, Port, Program, ValidLength
+from explorer.results.program import GrowingValue, OpenAxis, Port, Program, ValidLength
 from explorer.runtime.executable import Arrays, check_inputs
 from explorer.runtime.sizes import shape_at, size_of_inputs
 
-MAX_SIZES = 16
+MAX_SIZES = 256
 """Of an open dimension, for which places are kept bound."""
 
 
@@ -106,6 +106,11 @@ class DirectCalls:
         self._function, self._arguments = loaded.bound_call()
         self._bound: OrderedDict[int, Bound] = OrderedDict()
         self._calls = None if program.sizes is None else Calls(program.sizes)
+        self._open_inputs, self._open_outputs = (
+            ({}, {})
+            if program.sizes is None
+            else (_by_name(program.sizes.inputs), _by_name(program.sizes.outputs))
+        )
         self._bound_calls: OrderedDict[tuple[int, ...], BoundCall] = OrderedDict()
         if program.size is not None:
             start = program.size.offset_bytes
@@ -184,22 +189,19 @@ class DirectCalls:
 
     def _bind_call(self, call: Call) -> BoundCall:
         assert self._calls is not None
-        axes = self._calls.sizes.inputs
         inputs: list[PortView] = []
         cleared: list[np.ndarray] = []
         for place in self._fixed.inputs:
             if place.name in call.added:
                 continue
-            own = [axis for axis in axes if axis.name == place.name]
-            cut = cut_of(place.shape, own, call.sizes)
+            cut = cut_of(place.shape, self._open_inputs.get(place.name, ()), call.sizes)
             part = cut.part(place.array)
             inputs.append(PortView(place.name, part.shape, place.dtype, part))
             if part.shape != place.shape and place.dtype.kind != "f":
                 cleared.append(place.array)
         outputs: list[tuple[str, np.ndarray, tuple[int, ...]]] = []
         for place in self._fixed.outputs:
-            own = [axis for axis in self._calls.sizes.outputs if axis.name == place.name]
-            cut = cut_of(place.shape, own, call.sizes)
+            cut = cut_of(place.shape, self._open_outputs.get(place.name, ()), call.sizes)
             outputs.append((place.name, cut.part(place.array), cut.joined))
         added = [
             (place.array, call.added[place.name])
@@ -288,6 +290,13 @@ class DirectCalls:
         # At less than the largest size the array is the first part of its place.
         part = self._bytes[port.offset_bytes : port.offset_bytes + count * dtype.itemsize]
         return PortView(port.name, shape, dtype, part.view(dtype).reshape(shape))
+
+
+def _by_name(axes: Sequence[OpenAxis]) -> dict[str, list[OpenAxis]]:
+    found: dict[str, list[OpenAxis]] = {}
+    for axis in axes:
+        found.setdefault(axis.name, []).append(axis)
+    return found
 
 
 def _part(array: np.ndarray, value: GrowingValue | None, rows: int) -> np.ndarray:

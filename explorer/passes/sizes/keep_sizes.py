@@ -50,7 +50,7 @@ from explorer.passes.sizes.open_shapes import OpenNames, OpenShapes
 from explorer.passes.sizes.write_out_control import NotWrittenOut, WriteOutControl
 from explorer.results.program import OpenAxis, OpenSizes
 
-MOST_BYTES = 2**40
+MAX_BYTES = 2**40
 """Of values that live at one time; more fit no memory, and are refused before compiling."""
 
 
@@ -180,10 +180,10 @@ class _Keeping:
         )
         ranges = ", ".join(str(found) for found in self.wanted.ranges)
         most = live_bytes(self.block)
-        if most > MOST_BYTES:
+        if most > MAX_BYTES:
             raise RangeError(
                 f"one program for {ranges} takes about {most:,} bytes for its values at the "
-                f"largest sizes, of at most {MOST_BYTES:,}",
+                f"largest sizes, of at most {MAX_BYTES:,}",
                 hint="give smaller ranges; a session compiles for each size that comes",
             )
         explanation = f"{ranges}: one program for all sizes, about {most:,} bytes of values"

@@ -13,6 +13,7 @@ sys.path.append(str(Path(__file__).parent))
 from npu_layers import compared, convolution, machine
 
 from explorer.npu import LayerError, predict
+from explorer.npu.program.addresses import ANYWHERE, Addresses
 from explorer.npu.program.compiling import as_computed, tile_as
 from explorer.npu.search.axes import all_sizes, fast_sizes
 from explorer.npu.search.convolution import ConvolutionSpace
@@ -20,6 +21,7 @@ from explorer.npu.search.legal import legal_choices, require_legal
 from explorer.npu.search.searching import search_layer
 from explorer.npu.tiling.bands import Band
 from explorer.npu.tiling.chunks import Loops, chunks_of
+from explorer.targets.npu.formats import moves_on_chip
 
 TARGETS = ("vta-16", "edge-64", "tiny-8", "mac-128", "odd-12x20")
 
@@ -28,10 +30,11 @@ TARGETS = ("vta-16", "edge-64", "tiny-8", "mac-128", "odd-12x20")
     st.sampled_from(TARGETS), st.integers(1, 90), st.integers(1, 70),
     st.sampled_from([(1, 1), (3, 3), (1, 5)]), st.tuples(st.integers(5, 12), st.integers(5, 12)),
     st.booleans(), st.sampled_from([1, 2]), st.integers(0, 2), st.integers(0, 1000),
+    st.sets(st.sampled_from(["input", "output"])),
 )  # fmt: skip
 @settings(max_examples=12, deadline=None)
 def test_no_run_goes_below_its_bound(
-    name, inputs, outputs, kernel, size, is_depthwise, stride, pad, seed
+    name, inputs, outputs, kernel, size, is_depthwise, stride, pad, seed, inside
 ):
     found, random = machine(name), np.random.default_rng(seed)
     if is_depthwise:
@@ -40,13 +43,20 @@ def test_no_run_goes_below_its_bound(
         found, random, inputs=inputs, outputs=outputs, kernel=kernel, size=size,
         groups=inputs if is_depthwise else 1, strides=(stride, stride), pads=(pad, 0, pad, pad),
     )  # fmt: skip
-    space = ConvolutionSpace(as_computed(layer, found), found, "fast", {})
+    addresses = ANYWHERE
+    if moves_on_chip(found):
+        names = {"input": layer.inputs[0].name, "output": layer.output.name}
+        on_chip = frozenset(names[one] for one in inside)
+        addresses = Addresses(tensors=dict.fromkeys(names.values(), 0), on_chip=on_chip)
+    computed = as_computed(layer, found)
+    space = ConvolutionSpace(computed, found, "fast", {}, addresses.on_chip)
     for point in random.choice(len(space), min(len(space), 3), replace=False):
         try:
             tiled = space.tiled(int(point))
         except LayerError:
             continue
-        assert space.bound[point] <= predict(tiled).cycles, space.choices(int(point))
+        cycles = predict(tiled, addresses).cycles
+        assert space.bound[point] <= cycles, space.choices(int(point))
 
 
 @pytest.mark.parametrize(

@@ -17,12 +17,14 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from xdsl.dialects import func
 
 from explorer.backends.npu.lowered import LoweredLayers
 from explorer.backends.npu.planning import tensors_of
+from explorer.backends.npu.refining import program_cycles, refined
 from explorer.backends.npu.writing import Written, mirrored_if_freer
 from explorer.ir.dialects.npu import LayerOp
 from explorer.ir.functions.calls import functions_on
@@ -31,28 +33,32 @@ from explorer.ir.rewriting import OVERRIDDEN, RecordedRewriter, Rewrite, Rewrite
 from explorer.ir.rewriting.passes import EventLog, Pass
 from explorer.ir.structure import value_name
 from explorer.memory.planners import GreedyPlanner, Planner
-from explorer.npu.cost.network import LayerSteps, predict_network
 from explorer.npu.cost.prediction import predict
 from explorer.npu.layers.layer import Layer, LayerError
 from explorer.npu.layers.tensors import alignment_bytes
 from explorer.npu.program.addresses import Addresses
 from explorer.npu.program.compiling import CHOICES, Tiled, tile_as, write_layer
 from explorer.npu.program.ir_layers import tiles_of
+from explorer.npu.program.joining import Before
 from explorer.npu.program.rooms import (
     end_of,
     machine_with_room,
     room_before,
     room_bytes,
     tile_in_room,
+    with_machine,
 )
-from explorer.npu.search.searching import search_layer
-from explorer.results.decisions import GROUPS, TILES
+from explorer.npu.search.searching import likely_tiles, search_layer
+from explorer.results.decisions import GROUPS, SEARCH, TILES
 from explorer.results.memory import BufferLifetime
 from explorer.targets.npu.formats import limits_of, moves_on_chip
 from explorer.targets.npu.machine import Machine
 
 KEEP = "keep"
 EXPLANATION = "it stays on the chip until its last reader has run"
+EXPLANATION_OF_TILES = "end sooner after the layer before"
+MAX_OPTIONS = 2
+"""Tiles that are tried by each of two estimates."""
 Lying = Mapping[str, int]
 """Bytes in the scratchpad of activations by the name of a value."""
 
@@ -98,6 +104,7 @@ class GroupLayers(Pass):
                 declined[value_name(mine[-1].output)] = OVERRIDDEN
         left = {name: one for name, one in candidates.items() if name not in declined}
         declined |= kept.keep(left)
+        kept.refine()
         for name, reason in declined.items():
             events.decline(KEEP, makers[name], reason, EXPLANATION)
         kept.write(rewriter, events)
@@ -160,18 +167,45 @@ class _Kept:
 
     def _program_cycles(self, layers: Sequence[_LayerAt], places: Lying) -> int:
         """Of all layers in one program."""
-        before, found = None, list[LayerSteps]()
-        for step, (op, made, at) in enumerate(zip(self.layers, self.made, layers, strict=True)):
-            tiled = at.tiled
-            if before is not None:
-                tiled = mirrored_if_freer(tiled, before, machine_with_room(self.machine, at.room))
-            stream = write_layer(tiled, self._addresses(step, places))
-            stream.complete()
-            one = Written(identity_of(op), made.layer, tiled, stream, {})
-            _, steps = one.in_program(before, step + 1 == len(layers))
-            before = one.left_behind(steps.steps)
-            found.append(steps)
-        return predict_network(self.machine, found).cycles
+        return program_cycles(self.machine, layers, partial(self._written, places))
+
+    def _written(self, places: Lying, step: int, at: _LayerAt, before: Before | None) -> Written:
+        """A layer after the one before."""
+        tiled = at.tiled
+        if before is not None:
+            tiled = mirrored_if_freer(tiled, before, machine_with_room(self.machine, at.room))
+        stream = write_layer(tiled, self._addresses(step, places))
+        stream.complete()
+        return Written(identity_of(self.layers[step]), self.made[step].layer, tiled, stream, {})
+
+    def refine(self) -> None:
+        """Other tiles where the program takes fewer cycles with them."""
+        if not self.layers or self.options.decision(SEARCH) == "none":
+            return
+        write = partial(self._written, self.places)
+        found = refined(self.machine, self.at, self._options, write)
+        before = program_cycles(self.machine, self.at, write)
+        if program_cycles(self.machine, found, write) < before:
+            self.at = found
+
+    def _options(self, step: int) -> list[_LayerAt]:
+        """Other tiles that a layer may have; none where decisions say what it has."""
+        if self._is_decided(step):
+            return []
+        at, layer = self.at[step], self.made[step].layer
+        inside = self._touched(step, self.places)
+        try:
+            small = machine_with_room(self.machine, at.room)
+            tiles = likely_tiles(layer, small, inside, MAX_OPTIONS)
+        except LayerError:
+            return []
+        return [replace(at, tiled=with_machine(one, self.machine)) for one in tiles]
+
+    def _is_decided(self, step: int) -> bool:
+        name = identity_of(self.layers[step])
+        choices = CHOICES[type(self.made[step].tiled)]
+        addresses = [f"{TILES}/{name}/{choice}" for choice in choices]
+        return any(self.options.decision(address) is not None for address in addresses)
 
     def _try_to_keep(self, buffer: BufferLifetime, may_cut: bool) -> str:
         """Why it cannot stay; empty where it does from now on."""
@@ -257,13 +291,11 @@ class _Kept:
         return self.searched[key]
 
     def _searched(self, step: int, layer: Layer, room: int) -> Tiled:
-        choices, name = tiles_of(self.made[step].tiled), identity_of(self.layers[step])
+        choices = tiles_of(self.made[step].tiled)
         try:
             return tile_in_room(self.machine, room, lambda small: tile_as(layer, small, choices))
         except LayerError:
-            kind = type(self.made[step].tiled)
-            addresses = [f"{TILES}/{name}/{choice}" for choice in CHOICES[kind]]
-            if any(self.options.decision(address) is not None for address in addresses):
+            if self._is_decided(step):
                 raise
         return tile_in_room(self.machine, room, lambda small: search_layer(layer, small).tiled)
 
@@ -298,6 +330,8 @@ class _Kept:
                 continue
             text = f"tiles have {at.room:,} bytes" if at.room is not None else "its tiles"
             rule = "room"
+            if at.room is None and name not in self.places:
+                text = f"other tiles, which {EXPLANATION_OF_TILES}"
             if name in self.places:
                 rule, text = KEEP, f"{EXPLANATION}; {text}"
             with events.rewrite(rule, op, text):

@@ -120,16 +120,21 @@ class Written:
         return image
 
 
-def _idle_cycles(machine: Machine, steps: Sequence[Step]) -> int:
-    """How long a layer in a program of several, as if it ran by itself, runs after its last
-    load."""
+def from_here(steps: Sequence[Step]) -> list[Step]:
+    """Those of a layer in a program of several, which wait for no layer before."""
     stores = 2 * COMPUTE + 1  # tokens of the layer before
     first = next((i for i, step in enumerate(steps) if stores in step.takes), None)
     alone = list(steps)
     if first is not None and alone[first].what == "wait":
         takes = tuple(token for token in alone[first].takes if token != stores)
         alone[first] = replace(alone[first], takes=takes)
-    times = times_of(machine, alone)
+    return alone
+
+
+def _idle_cycles(machine: Machine, steps: Sequence[Step]) -> int:
+    """How long a layer in a program of several, as if it ran by itself, runs after its last
+    load."""
+    times = times_of(machine, from_here(steps))
     ends = [time.end_cycle for time in times if time.step.queue == LOAD]
     return max(time.end_cycle for time in times) - max(ends, default=0)
 

@@ -65,9 +65,10 @@ class ConvolutionSpace:
 
     def __init__(
         self, layer: Convolution, machine: Machine, effort: Effort,
-        fixed: Mapping[str, int | str],
+        fixed: Mapping[str, int | str], on_chip: frozenset[str] = frozenset(),
     ) -> None:  # fmt: skip
-        self.layer, self.machine = layer, machine
+        """`on_chip`: tensors that lie in the scratchpad of activations, by name."""
+        self.layer, self.machine, self.on_chip = layer, machine, on_chip
         self.cut: Cuttable = cuttable(layer, machine)
         self.legal = self._legal(effort, fixed)
         kinds: dict[tuple[int, int], list[Band]] = {}
@@ -264,6 +265,24 @@ class ConvolutionSpace:
                                * space.element_bytes / port)  # fmt: skip
         return found
 
+    def _transfers(
+        self, content: str, is_load: bool, count: np.ndarray, elements: np.ndarray,
+        held: np.ndarray | None = None,
+    ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+        """Cycles of so many transfers of inputs or of the output, and what of them takes a channel;
+        `held`: elements with padding."""
+        machine, layer = self.machine, self.layer
+        names = [tensor.name for tensor in (layer.inputs if is_load else (layer.output,))]
+        is_inside = [name in self.on_chip for name in names]
+        outside = self._route(content, is_load, 0).fixed_cycles * count + self._moved(
+            content, is_load, 0, elements, held)  # fmt: skip
+        if not any(is_inside):
+            return outside, outside
+        inside = machine.on_chip_start_cycles * count + (
+            elements if held is None else held) / float(machine.on_chip_rate(content))  # fmt: skip
+        none = np.zeros_like(outside)
+        return (inside if all(is_inside) else np.minimum(inside, outside)), none
+
     @cached_property
     def _parts(self) -> dict[str, np.ndarray]:
         """Cycles of each queue, and of its first and last steps."""
@@ -271,14 +290,13 @@ class ConvolutionSpace:
         taps = layer.kernel[0] * layer.kernel[1]
         r, c = self.rows_at, self.columns_at
         _, height, width = layer.output_shape
-        first_axis, last_axis = 0, -1
-        fixed_in = self._route("activations", True, first_axis).fixed_cycles
+        last_axis = -1
         fixed_weights = self._route(self._weights, True, last_axis).fixed_cycles
         narrow = columns.plain[c] - columns.whole[c]
         is_line = rows.plain[r] * columns.whole[c] + rows.single[r] * narrow
         read, held_positions = rows.read[r] * columns.read[c], rows.held[r] * columns.held[c]
         zeros = np.zeros(len(self), np.float64)
-        load, out_tiles, chunks, weights = zeros.copy(), 0, 0, 0
+        load, channel, out_tiles, chunks, weights = zeros.copy(), zeros.copy(), 0, 0, 0
         for number, kind in enumerate(self.kinds):
             k, groups, runs, held = (
                 self._of_cut(name, number) for name in ("chunks", "groups", "runs", "held")
@@ -292,18 +310,20 @@ class ConvolutionSpace:
                 is_once = (tiles == 1) | is_kept | (self.own > 0)
                 passes = np.where(is_once, 1, tiles) * kind.count
                 transfers = is_line * runs + (self.positions - is_line) * groups
-                moved = self._moved(
-                    "activations", True, first_axis, read * held, held_positions * held
+                mine, shared = self._transfers(
+                    "activations", True, transfers, read * held, held_positions * held
                 )
-                load += passes * (fixed_in * transfers + moved)
+                load, channel = load + passes * mine, channel + passes * shared
             out_tiles = out_tiles + kind.count * tiles
             chunks = chunks + kind.count * tiles * k
             weights += kind.count * kind.inputs * (1 if self.own else kind.outputs)
         if self._shares_inputs:  # each chunk once, whatever lies in buffers
             runs, groups, held = self._shared[:, self.inputs_at, self.side_at]
             transfers = is_line * runs + (self.positions - is_line) * groups
-            moved = self._moved("activations", True, first_axis, read * held, held_positions * held)
-            load += fixed_in * transfers + moved
+            mine, shared = self._transfers(
+                "activations", True, transfers, read * held, held_positions * held
+            )
+            load, channel = load + mine, channel + shared
         for kind in self.kinds if self.cut.repeated is None else ():
             k = self._chunks_of(kind)
             is_kept = np.where(self.order == 0, self.weight_buffers >= k,
@@ -312,16 +332,16 @@ class ConvolutionSpace:
             inputs = 1 if self.own else kind.inputs
             elements = kind.count * kind.outputs * inputs * taps
             moved = self._moved(self._weights, True, last_axis, np.asarray(elements))
-            load += np.where(is_kept, 1, self.positions) * (fixed_weights * tiles * k + moved)
+            mine = np.where(is_kept, 1, self.positions) * (fixed_weights * tiles * k + moved)
+            load, channel = load + mine, channel + mine
         compute = self._compute(out_tiles, chunks, weights * taps)
         tiles = self.positions * out_tiles
         content = "accumulators" if layer.output.is_wide and layer.output.digits(
             machine) == 1 else "outputs"  # fmt: skip
         count = layer.output.digits(machine) * self._output_blocks * height * width
-        fixed_out = self._route(content, False, first_axis).fixed_cycles
-        store = fixed_out * tiles + self._moved(content, False, first_axis, np.asarray(count))
-        return {"load": load, "store": store, "tiles": tiles, "chunks": chunks * self.positions,
-                **compute, **self._ends(content)}  # fmt: skip
+        store, shared = self._transfers(content, False, tiles, np.asarray(count))
+        return {"load": load, "store": store, "channel": channel + shared, "tiles": tiles,
+                "chunks": chunks * self.positions, **compute, **self._ends(content)}  # fmt: skip
 
     @property
     def _weights(self) -> str:
@@ -431,8 +451,9 @@ class ConvolutionSpace:
         is_plain = rows.is_first_plain[r] & columns.is_first_plain[c]
         is_line = is_plain & (columns.is_first_whole[c] | (rows.window[r] == 1))
         count = np.where(is_line == 1, runs, groups)
-        first = self._route("activations", True, 0).fixed_cycles * count + self._moved(
-            "activations", True, 0, rows.first_read[r] * columns.first_read[c] * held)  # fmt: skip
+        first, _ = self._transfers(
+            "activations", True, count, rows.first_read[r] * columns.first_read[c] * held
+        )
         if self.cut.repeated is None:
             size = np.minimum(self.outputs, self.kinds[0].outputs)
             inputs = np.minimum(self.inputs, self.kinds[0].inputs)
@@ -440,8 +461,7 @@ class ConvolutionSpace:
             first = first + self._route(self._weights, True, -1).fixed_cycles + self._moved(
                 self._weights, True, -1, size)  # fmt: skip
         last_tile = rows.last[r] * columns.last[c]  # of one block of outputs at least
-        store = self._route(content, False, 0).fixed_cycles + self._moved(
-            content, False, 0, last_tile)  # fmt: skip
+        store, _ = self._transfers(content, False, np.asarray(1), last_tile)
         vector = machine.vector
         assert vector is not None
         each = vector.start_cycles + vector.latency_cycles
@@ -461,7 +481,7 @@ class ConvolutionSpace:
         found = np.maximum(found, part["load"] + part["last_tile"] + last)
         found = np.maximum(found, part["first"] + part["last_tile"] + part["store"])
         if len(self.machine.dma_engines) == 1:
-            moved = part["load"] + part["store"] + part["other_loads"]
+            moved = part["channel"] + part["other_loads"]
             found = np.maximum(found, moved / self.machine.dma_engines[0].channels)
         return np.floor(found).astype(np.int64) + 1  # the last instruction
 
@@ -483,11 +503,16 @@ class ConvolutionSpace:
         return found + 0.02 * (part["load"] + part["compute"] + part["store"]) + self._micro
 
     @property
+    def estimate_after_another(self) -> np.ndarray:
+        """The same where the layer before leaves time to load constants and micro-operations."""
+        return self.estimate - self._parts["before"] - self._micro
+
+    @property
     def chunk_count(self) -> np.ndarray:
         """Steps of all tiles."""
         return self._parts["chunks"]
 
-    @property
+    @cached_property
     def _micro(self) -> np.ndarray:
         """Loads of micro-operations: each mix of buffers has sequences of its own."""
         taps = self.layer.kernel[0] * self.layer.kernel[1]

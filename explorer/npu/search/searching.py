@@ -14,6 +14,7 @@ not run could be better, and no more.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -132,6 +133,46 @@ def search_layer(
         stopped=run.stopped,
     )  # fmt: skip
     return Found(tiled=run.best, record=record, single_buffer_reason=reason)
+
+
+def likely_tiles(
+    layer: Layer, machine: Machine, on_chip: frozenset[str], count: int
+) -> list[Tiled]:
+    """A few tiles with the best estimates, with what the layer loads before it computes and
+    without, for a layer in a program loads that while the one before runs. `on_chip`: tensors that
+    lie in the scratchpad of activations. Empty where nothing is searched."""
+    if isinstance(layer, Pieces):
+        return []
+    computed = as_computed(layer, machine)
+    found: list[Tiled] = []
+    if not isinstance(computed, Convolution):
+        largest, wanted = axes_of(computed, machine), set(FAST_TILES)
+        listed = points(computed, machine, "fast", {})
+        for point in sorted(listed, key=lambda one: tile_count(one, largest)):
+            tiles = tile_count(point, largest)
+            if point["buffers"] == 1 or not any(want <= tiles for want in wanted):
+                continue
+            with contextlib.suppress(LayerError):
+                found.append(tile_as(computed, machine, point))
+                wanted = {want for want in wanted if want > tiles}
+        return found
+    space = ConvolutionSpace(computed, machine, "fast", {}, on_chip)
+    if not len(space):
+        return []
+    chosen: dict[int, None] = {}
+    for cycles in (space.estimate, space.estimate_after_another):
+        left = count
+        for point in np.argsort(cycles, kind="stable")[: 4 * count].tolist():
+            if space.chunk_count[point] > FAST_CHUNKS or not left:
+                continue
+            if point in chosen:
+                left -= 1
+                continue
+            with contextlib.suppress(LayerError):
+                found.append(space.tiled(point))
+                chosen[point] = None
+                left -= 1
+    return found
 
 
 class _Run:

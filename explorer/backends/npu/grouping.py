@@ -25,7 +25,7 @@ from xdsl.dialects import func
 from explorer.backends.npu.lowered import LoweredLayers
 from explorer.backends.npu.planning import tensors_of
 from explorer.backends.npu.refining import program_cycles, refined
-from explorer.backends.npu.writing import Written, mirrored_if_freer
+from explorer.backends.npu.writing import LeftBehind, Written, mirrored_if_freer
 from explorer.ir.dialects.npu import LayerOp
 from explorer.ir.functions.calls import functions_on
 from explorer.ir.operation import identity_of, to_attribute
@@ -39,7 +39,6 @@ from explorer.npu.layers.tensors import alignment_bytes
 from explorer.npu.program.addresses import Addresses
 from explorer.npu.program.compiling import CHOICES, Tiled, tile_as, write_layer
 from explorer.npu.program.ir_layers import tiles_of
-from explorer.npu.program.joining import Before
 from explorer.npu.program.rooms import (
     end_of,
     machine_with_room,
@@ -169,7 +168,9 @@ class _Kept:
         """Of all layers in one program."""
         return program_cycles(self.machine, layers, partial(self._written, places))
 
-    def _written(self, places: Lying, step: int, at: _LayerAt, before: Before | None) -> Written:
+    def _written(
+        self, places: Lying, step: int, at: _LayerAt, before: LeftBehind | None
+    ) -> Written:
         """A layer after the one before."""
         tiled = at.tiled
         if before is not None:

@@ -20,7 +20,7 @@ from explorer.backends.npu.chosen_tiles import ChosenTiles
 from explorer.backends.npu.lowered import LoweredLayers
 from explorer.backends.npu.network import argument_offsets
 from explorer.backends.npu.planning import constants_start, kept_offsets, offsets_in, plan_tensors
-from explorer.backends.npu.writing import TensorPlaces, scratchpad_addresses, written
+from explorer.backends.npu.writing import LeftBehind, TensorPlaces, scratchpad_addresses, written
 from explorer.errors import UnsupportedError
 from explorer.ir.dialects.npu import (
     ARGUMENT_OFFSETS,
@@ -56,7 +56,6 @@ from explorer.npu.layers.from_operations import ReadLayer, view_problem
 from explorer.npu.layers.fusion import EXPLANATIONS, VIEWED, fusion_of, readers_of, stays
 from explorer.npu.layers.layer import LayerError
 from explorer.npu.program.ir_layers import tiles_of
-from explorer.npu.program.joining import Before
 from explorer.results import MemoryPlan
 from explorer.targets.npu.assembly import line_of
 from explorer.targets.npu.machine import Machine
@@ -358,11 +357,11 @@ class EmitInstructions(Pass):
         self,
         op: LayerOp,
         values: TensorPlaces,
-        before: Before | None,
+        before: LeftBehind | None,
         is_last: bool,
         rewriter: RecordedRewriter,
         events: EventLog,
-    ) -> tuple[LayerSteps, Before]:
+    ) -> tuple[LayerSteps, LeftBehind]:
         start = min(offset for offset, _ in op.get("places").values())
         made = written(op, rewriter.weights, self.lowered, values, start)
         instructions, steps = made.in_program(before, is_last)

@@ -14,15 +14,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from explorer.backends.npu.writing import Written, from_here
+from explorer.backends.npu.writing import LeftBehind, Written, end_cycle
 from explorer.npu.cost.network import LayerSteps, predict_network
-from explorer.npu.cost.prediction import times_of
-from explorer.npu.cost.steps import Step
-from explorer.npu.program.joining import Before
 from explorer.targets.npu.machine import Machine
 
 TilesAt = TypeVar("TilesAt")
-Write = Callable[[int, TilesAt, Before | None], Written]
+Write = Callable[[int, TilesAt, LeftBehind | None], Written]
 """A layer, by its number, in such tiles, after the layer before."""
 
 
@@ -45,7 +42,7 @@ def refined(
 ) -> list[TilesAt]:
     """For each layer the best of `chosen` and of other options, in an order of first to last."""
     found: list[TilesAt] = []
-    before, earlier = None, list[Step]()
+    before = None
     for step, known in enumerate(chosen):
         is_last, best = step + 1 == len(chosen), None
         tried = [known, *options(step)]
@@ -54,12 +51,12 @@ def refined(
             _, steps = written.in_program(before, is_last)
             cycles = 0
             if len(tried) > 1:
-                both = times_of(machine, [*from_here(earlier), *steps.steps])
-                cycles = max(time.end_cycle for time in both)
+                earlier = () if before is None else before.steps
+                cycles = end_cycle(machine, [*earlier, *steps.steps])
             if best is None or cycles < best[0]:
                 best = cycles, tiles, written, steps.steps
         assert best is not None
         _, tiles, written, steps = best
         found.append(tiles)
-        before, earlier = written.left_behind(steps), steps
+        before = written.left_behind(steps)
     return found

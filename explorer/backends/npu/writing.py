@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -15,7 +16,7 @@ from explorer.ir.weights import Weights
 from explorer.npu.cost.bounds import least_of_layer
 from explorer.npu.cost.network import LayerSteps
 from explorer.npu.cost.prediction import times_of
-from explorer.npu.cost.steps import ON_CHIP, Step, steps_in
+from explorer.npu.cost.steps import ON_CHIP, Step, Traffic, steps_in
 from explorer.npu.cost.tile_operands import parts_of
 from explorer.npu.layers.layer import Layer
 from explorer.npu.program.addresses import Addresses
@@ -27,6 +28,7 @@ from explorer.npu.program.partition import TiledPieces
 from explorer.npu.program.stream import Stream
 from explorer.npu.tiling.scratchpads import mirrored, moved_to
 from explorer.targets.npu.encoding import encode_micro
+from explorer.targets.npu.formats import prefetches
 from explorer.targets.npu.instructions import Instruction
 from explorer.targets.npu.machine import Machine
 
@@ -37,6 +39,14 @@ class TensorPlaces:
 
     offsets: Mapping[str, int]
     on_chip: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeftBehind(Before):
+    """What the next layer finds, and how it came to that."""
+
+    steps: tuple[Step, ...] = ()
+    """What the layer does, as if it ran by itself."""
 
 
 STORED_CONTENTS = ("outputs", "accumulators")
@@ -56,11 +66,10 @@ class Written:
     """Bytes of constants, as they were laid out."""
 
     def in_program(
-        self, before: Before | None, is_last: bool
+        self, before: LeftBehind | None, is_last: bool
     ) -> tuple[tuple[Instruction, ...], LayerSteps]:
         """Its instructions in a program of several layers, and how long each takes."""
-        instructions, owners = joined(self.stream, before, is_last)
-        steps, traffic = steps_in(self.stream, instructions)
+        instructions, owners, steps, traffic = self._joined(before, is_last)
         found = LayerSteps(
             operation=self.operation,
             steps=steps,
@@ -75,9 +84,28 @@ class Written:
         )
         return tuple(instructions), found
 
-    def left_behind(self, steps: Sequence[Step] = ()) -> Before:
+    def _joined(
+        self, before: LeftBehind | None, is_last: bool
+    ) -> tuple[list[Instruction], list[int], list[Step], Traffic]:
+        """Instructions, owners, steps and traffic. Where transfers of several queues run at once,
+        constants are prefetched if this layer ends sooner after the one before."""
+        machine = self.stream.machine
+        tried: list[LeftBehind | None] = [before]
+        is_shared = any(engine.channels > 1 for engine in machine.dma_engines)
+        if before is not None and before.steps and is_shared and prefetches(machine):
+            tried.append(before.plain)
+        made = []
+        for one in tried:
+            instructions, owners = joined(self.stream, one, is_last)
+            if not made or instructions != made[0][0]:
+                made.append((instructions, owners, *steps_in(self.stream, instructions)))
+        if before is None or len(made) == 1:
+            return made[0]
+        steps_before = before.steps
+        return min(made, key=lambda one: end_cycle(machine, [*steps_before, *one[2]]))
+
+    def left_behind(self, steps: Sequence[Step] = ()) -> LeftBehind:
         """What the next layer finds in use; `steps`: of its instructions, where they are known."""
-        idle = _idle_cycles(self.stream.machine, steps) if steps else 0
         tail = 0
         for step in reversed(steps):
             if step.what.removesuffix(ON_CHIP) not in ("finish", *STORED_CONTENTS):
@@ -96,7 +124,16 @@ class Written:
                     space = machine.by_content[content]
                     each = space.element_bytes
                     used.append((space.memory, first * each, (last + 1) * each))
-        return used_by(self.tiled, idle, tail, used)
+        found = used_by(self.tiled, used)
+        busy: Counter[int] = Counter()
+        for step in steps:
+            busy[step.queue] += step.cycles
+        alone = from_here(steps)
+        return LeftBehind(
+            touched=found.touched, stored=found.stored, tail_cycles=tail, steps=tuple(alone),
+            idle_cycles=_idle_cycles(machine, alone) if steps else 0,
+            spare_cycles=max(busy.values(), default=0) - busy[LOAD],
+        )  # fmt: skip
 
     @property
     def constants(self) -> dict[str, tuple[int, int]]:
@@ -120,6 +157,10 @@ class Written:
         return image
 
 
+def end_cycle(machine: Machine, steps: Sequence[Step]) -> int:
+    return max(time.end_cycle for time in times_of(machine, steps))
+
+
 def from_here(steps: Sequence[Step]) -> list[Step]:
     """Those of a layer in a program of several, which wait for no layer before."""
     stores = 2 * COMPUTE + 1  # tokens of the layer before
@@ -132,9 +173,8 @@ def from_here(steps: Sequence[Step]) -> list[Step]:
 
 
 def _idle_cycles(machine: Machine, steps: Sequence[Step]) -> int:
-    """How long a layer in a program of several, as if it ran by itself, runs after its last
-    load."""
-    times = times_of(machine, from_here(steps))
+    """How long a layer runs after its last load."""
+    times = times_of(machine, steps)
     ends = [time.end_cycle for time in times if time.step.queue == LOAD]
     return max(time.end_cycle for time in times) - max(ends, default=0)
 

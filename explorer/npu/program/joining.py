@@ -16,6 +16,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 from explorer.npu.program.compiling import LOAD, Tiled
 from explorer.npu.program.heads import (
@@ -37,7 +38,7 @@ from explorer.targets.npu.formats import prefetches
 from explorer.targets.npu.instructions import Finish, Instruction, Load
 from explorer.targets.npu.machine import Machine
 
-MOST_SHARED = 6
+MAX_SHARED = 6
 """Constants of which every part is tried; a layer has three or four."""
 STORED = ("sums", "results")
 """Regions that stores read."""
@@ -51,13 +52,20 @@ class Before:
     stored: tuple[Bytes, ...]
     idle_cycles: int
     """How long it still runs when its last load has ended."""
+    spare_cycles: int = 0
+    """How much longer another queue works than the one that loads."""
     tail_cycles: int
     """How long its last stores take, while nothing else is left to do."""
+    is_prefetched: bool = True
+    """Whether the queue that loads may take loads from the one that computes."""
+
+    @property
+    def plain(self) -> Self:
+        """The same where it may not."""
+        return replace(self, idle_cycles=self.spare_cycles, is_prefetched=False)
 
 
-def used_by(
-    tiled: Tiled, idle_cycles: int = 0, tail_cycles: int = 0, others: Sequence[Bytes] = ()
-) -> Before:
+def used_by(tiled: Tiled, others: Sequence[Bytes] = ()) -> Before:
     """What a layer in such tiles uses; `others`: of these, what is no buffer of a tile."""
     machine = tiled.machine
     parts = tiled.tiled if isinstance(tiled, TiledPieces) else (tiled,)
@@ -67,8 +75,9 @@ def used_by(
             mine = [_bytes_of(region, machine) for region in regions]
             touched += mine
             stored += mine if name in STORED else []
-    return Before(touched=tuple(touched), stored=tuple(stored), idle_cycles=idle_cycles,
-                  tail_cycles=tail_cycles)  # fmt: skip
+    return Before(
+        touched=tuple(touched), stored=tuple(stored), idle_cycles=0, tail_cycles=0
+    )  # fmt: skip
 
 
 def _bytes_of(region: Region, machine: Machine) -> Bytes:
@@ -155,7 +164,7 @@ def _prefetched(
     after weights that take `first` cycles. Where another channel is free, the two queues share
     them so that the later one has them early; else one takes the channel from the other."""
     machine = stream.machine
-    if not prefetches(machine):
+    if not prefetches(machine) or not before.is_prefetched:
         return []
     found: list[tuple[int, int]] = []
     left, is_alone = 0, True
@@ -177,7 +186,7 @@ def _prefetched(
     tried = [
         chosen
         for size in range(len(found), -1, -1)
-        for chosen in itertools.combinations(found[:MOST_SHARED], size)
+        for chosen in itertools.combinations(found[:MAX_SHARED], size)
     ]
     return list(min(tried, key=late))
 

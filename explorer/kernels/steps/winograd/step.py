@@ -89,7 +89,14 @@ def winograd(
         raise nest.error("winograd", f"shared is {shared}, expected 0 or 1")
     if not can_part(convolution, outputs, band, shared == 1, parts):
         raise nest.error("winograd", f"rows of tiles have no {parts} equal parts")
-    order = Order(band, bands, vectors, block, shared == 1, parts)
+    order = Order(
+        band=band,
+        bands=bands,
+        vectors=vectors,
+        block=block,
+        is_shared=shared == 1,
+        parts=parts,
+    )
     WinogradWriter(nest, convolution, VARIANTS[outputs], order).write()
     transforms = {convolution.weight: StringAttr(f"winograd{outputs}")}
     nest.function.attributes[TRANSFORMS] = DictionaryAttr(transforms)

@@ -126,7 +126,7 @@ class Visit:
     def wait_for_branch(self, label: str) -> None:
         """Until the panes show this branch: it is chosen before they are drawn, and what is
         clicked in the panes of another one is lost."""
-        chosen = self.page.locator(".branch-select option:checked", has_text=label)
+        chosen = self.page.locator(f'.branch-select option:checked[title*="{label}"]')
         chosen.wait_for(state="attached")
         key = chosen.get_attribute("value")
         self.page.locator(f'.frame[data-branch="{key}"]').wait_for()

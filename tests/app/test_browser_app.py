@@ -299,7 +299,7 @@ def test_changes_become_branches_and_buffers_are_pinned(opened_app: Any):
         offset = int(page.locator(".ghost").get_attribute("data-offset"))
         assert offset > 0
         page.mouse.up()
-        page.locator(".branch-select option", has_text=f"conv_1 at byte {offset}").wait_for(
+        page.locator(f'.branch-select option[title*="conv_1 at byte {offset}"]').wait_for(
             state="attached"
         )
         page.locator(".pin", has_text="pinned").wait_for()
@@ -313,7 +313,7 @@ def test_changes_become_branches_and_buffers_are_pinned(opened_app: Any):
         page.keyboard.press("Shift+ArrowUp")
         offset = page.locator(".ghost").get_attribute("data-offset")
         page.keyboard.press("Enter")
-        page.locator(".branch-select option", has_text=f"conv_1 at byte {offset}").wait_for(
+        page.locator(f'.branch-select option[title*="conv_1 at byte {offset}"]').wait_for(
             state="attached"
         )
         page.get_by_label("branch", exact=True).select_option(index=0)

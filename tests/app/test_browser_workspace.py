@@ -22,7 +22,7 @@ class Sight:
 
     def branch(self, label: str) -> None:
         """Waits until this branch is looked at."""
-        chosen = self.page.locator(".branch-select option:checked", has_text=label)
+        chosen = self.page.locator(f'.branch-select option:checked[title*="{label}"]')
         chosen.wait_for(state="attached")
         key = chosen.get_attribute("value")
         self.page.locator(f'.frame[data-branch="{key}"]').wait_for()

@@ -191,7 +191,7 @@ export function createSession(host, onchange, root) {
           branches.map(({key, label}, index) =>
             element(
               "option",
-              {value: key, title: clip(label, 300)},
+              {value: key, title: `${index + 1}  ${clip(label, 300)}`},
               `${index + 1}  ${cutMiddle(clip(label, 300), 44)}`,
             ),
           ),

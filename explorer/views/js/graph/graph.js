@@ -267,8 +267,11 @@ export function graphPane(app) {
     moved();
   }
 
+  // About a place of the pane: by default that of the selection, where it is in sight.
   function zoom(k, at) {
-    camera.zoomTo(k, at);
+    const chosen = scene?.byId.get(store.get().selection);
+    const isSeen = chosen && camera.isInSight(chosen);
+    camera.zoomTo(k, at ?? (isSeen ? camera.onScreen(chosen) : undefined));
     moved();
   }
 

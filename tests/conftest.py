@@ -30,6 +30,13 @@ QUICKLY_BUILT = {
 STARTED = pytest.StashKey[float]()
 """Processor time of the process when a test's set-up began."""
 
+if importlib.util.find_spec("hypothesis"):  # `make quick` runs without it
+    from hypothesis import settings
+
+    # No test asserts a time: on a busy machine an example may take any.
+    settings.register_profile("untimed", deadline=None)
+    settings.load_profile("untimed")
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -16,6 +17,8 @@ from onnx import TensorProto, helper
 from explorer.cli import main
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+PROGRESS = re.compile(r"^\w+ \d+/\d+ .*\d\d:\d\d.*\n", re.MULTILINE)
+"""A line that a command prints every five seconds; on a busy machine any command may."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,7 @@ def explorer_command(capfd: pytest.CaptureFixture[str]) -> Callable[..., Finishe
         except SystemExit as end:  # argparse
             status = int(end.code or 0)
         output, errors = capfd.readouterr()
-        return Finished(status, output, errors)
+        return Finished(status, output, PROGRESS.sub("", errors))
 
     return run
 

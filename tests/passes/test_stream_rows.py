@@ -169,6 +169,15 @@ def test_rows_that_a_run_names_are_in_no_chain():
         streamed(text, {"stream-rows/chain/y": "a:2:roll"})
 
 
+@pytest.mark.parametrize("taps", [1, 2])
+def test_a_table_of_no_rows_is_in_no_chain(taps: int):
+    text = main(conv("a", "x", (8, 8)) + take("y", "a", 0, taps), (8, 0))
+    arrays = {"y_t": np.zeros((0, taps)[:taps], np.int64), "y_f": np.zeros((0, taps), np.float32)}
+    assert not streamed(text, {}, arrays=arrays).rewrites
+    with pytest.raises(InputError, match="y takes no rows"):
+        streamed(text, {"stream-rows/chain/y": "a:2:roll"}, arrays=arrays)
+
+
 @st.composite
 def chains(draw: st.DrawFn):
     """Text of a chain of random convolutions and selections of rows; its last rows; its tables."""

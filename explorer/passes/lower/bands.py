@@ -124,10 +124,13 @@ def takes_rows(op: TopOperation) -> bool:
 def _by_table(op: TopOperation, weights: Tables) -> AnyReach:
     if not takes_rows(op):
         return Reach()
-    places, height = op.operands[1], static_shape(op.operands[0])[ROWS]
+    places, rows = op.operands[1], static_shape(op.results[0])[ROWS]
     if not isinstance(places.owner, WeightOp) or len(shape_of(op.operands[0])) != 4:
         raise NotInBands(f"{identity_of(op)} takes rows that a run names")
-    positions = weights[places.owner.get("weight")].reshape(static_shape(op.results[0])[ROWS], -1)
+    if not rows:
+        raise NotInBands(f"{identity_of(op)} takes no rows")
+    height = static_shape(op.operands[0])[ROWS]
+    positions = weights[places.owner.get("weight")].reshape(rows, -1)
     return TableReach.of(np.where(positions < 0, positions + height, positions), height)
 
 

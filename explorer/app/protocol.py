@@ -46,7 +46,8 @@ LEVERS = "levers/"
 """How keys of chunks begin that are computed when they are asked for, and never else: what moves
 `levers/peak_bytes`."""
 TWO_FILES = "files/"
-"""How keys of chunks begin that compare the models of two requests, which follow as JSON."""
+"""How keys of chunks begin that compare two models: requests as JSON follow, or, from the page,
+keys of branches."""
 COMPUTED = (LEVERS, TWO_FILES)
 """How keys of chunks begin that no stage makes."""
 TRACE_SUFFIX = ".nnx"

@@ -29,7 +29,7 @@ from panel.io.server import get_server
 
 from explorer.app.branches import Branch
 from explorer.app.effects import Page
-from explorer.app.protocol import MadeChunk, SavedFile
+from explorer.app.protocol import TWO_FILES, MadeChunk, SavedFile
 from explorer.app.server.closing import call_in_its_loop, quiet_about_closed_pages
 from explorer.app.server.guard import guard
 from explorer.app.server.pages import Pages
@@ -56,8 +56,6 @@ COMPARISONS = ("compare/", "difference/")
 """Chunks that are made of several branches."""
 MAX_ANSWERS = 100
 """That are kept: each is as long as a kernel's assembly."""
-FILES = "files/"
-"""How keys of chunks begin that compare the models of two branches."""
 OTHERS = "of/"
 """How keys of chunks begin that are another branch's than the one that is looked at."""
 ASKS_NOTHING = (
@@ -163,7 +161,7 @@ class ExplorerPage(JSComponent):
         for key in map(str, keys):
             if key.startswith(COMPARISONS):
                 self._compare(key, state.revision)
-            elif key.startswith(FILES):
+            elif key.startswith(TWO_FILES):
                 self._send_files(key, state)
             elif key.startswith(OTHERS):
                 self._send_of(key, state)

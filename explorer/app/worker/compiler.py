@@ -57,8 +57,8 @@ FILES = "files"
 """Among the options: the folder in which paths of a table of cases start."""
 
 
-def untold(name: str, index: int, total: int) -> None:
-    """Progress that nobody waits for."""
+def no_progress(name: str, index: int, total: int) -> None:
+    """For work that nobody waits for."""
 
 
 class ModelCompiler:
@@ -157,7 +157,7 @@ class ModelCompiler:
             raise InputError("a saved trace holds no compiler", hint="open the model itself")
         accuracy = self._accuracies.get(request)
         quantity, _, rest = asked.partition("/")
-        compilation = self._compiled(request, untold)
+        compilation = self._compiled(request, no_progress)
         found = find_levers(
             compilation,
             quantity_named(quantity),
@@ -176,8 +176,8 @@ class ModelCompiler:
         for side in (request, other):
             if side.is_trace:
                 raise InputError("a saved trace holds no model", hint="open the model itself")
-            compiled = None if side in self._refused else self._compiled(side, untold)
-            model = self._loaded(side, untold) if compiled is None else compiled.model
+            compiled = None if side in self._refused else self._compiled(side, no_progress)
+            model = self._loaded(side, no_progress) if compiled is None else compiled.model
             data = None if compiled is None else self._data(side, model)
             fitted = None if data is None or compiled is None else fit_data(data, compiled)
             inputs.append(None if fitted is None else fitted.at(0))
@@ -206,9 +206,9 @@ class ModelCompiler:
         return tuple(p.name for p in self._compilations[request].pipeline if not p.is_required)
 
     def bisect(self, request: CompileRequest) -> Bisection | None:
-        compilation = self._compiled(request, untold)
+        compilation = self._compiled(request, no_progress)
         if request not in self._accuracies:
-            self._accuracies[request] = self._compared(request, compilation, untold)
+            self._accuracies[request] = self._compared(request, compilation, no_progress)
         fault = self._accuracies[request].bisect()
         if fault is None:
             return None
@@ -225,7 +225,7 @@ class ModelCompiler:
         from explorer.tuning.search import Budget, tune
         from explorer.views.catalog.search import search_payload
 
-        compilation = self._compiled(request, untold)
+        compilation = self._compiled(request, no_progress)
         found = tune(
             compilation,
             Budget(order["candidates"], order["seconds"]),
@@ -281,7 +281,7 @@ class ModelCompiler:
         from explorer.views.payload.interleaved import turns_payload
 
         requests = [request, *others]
-        compilations = [self._compiled(r, untold) for r in requests]
+        compilations = [self._compiled(r, no_progress) for r in requests]
         labels = [r.label or "first" for r in requests]
         return turns_payload(time_interleaved(compilations, labels, progress=progress))
 

@@ -177,7 +177,13 @@ class Page:
         if first.request.is_trace or other.request.is_trace:
             raise ValueError("a saved trace holds no model: open the models themselves")
         self._wake([branch for branch in (first, other) if branch.is_asleep])
-        return first, two_files_key(first.request, other.request)
+        pair = first.request, other.request
+        choices = [self.state.choice(side.path) for side in pair]
+        files = [
+            side.path if choice is None else choice.label
+            for side, choice in zip(pair, choices, strict=True)
+        ]
+        return first, two_files_key(pair, files)
 
     def _wake(self, asleep: Sequence[Branch]) -> None:
         """Has branches compiled again; ValueError names the first one."""

@@ -130,9 +130,10 @@ class CompileRequest:
         return ", ".join(part for part in parts if part)
 
 
-def two_files_key(first: CompileRequest, other: CompileRequest) -> str:
-    """Names the comparison of two models on the data that they have now."""
-    return TWO_FILES + json.dumps([asdict(first), asdict(other)])
+def two_files_key(pair: Sequence[CompileRequest], files: Sequence[str]) -> str:
+    """Names the comparison of two models on the data that they have now; `files`: as the person
+    calls them."""
+    return TWO_FILES + json.dumps([[asdict(side) for side in pair], [*files]])
 
 
 @dataclass(frozen=True)
@@ -182,7 +183,7 @@ class Compiler(Protocol):
         """What moves a number of a compilation, as JSON. InputError for an unknown quantity."""
         ...
 
-    def two_files(self, request: CompileRequest, other: CompileRequest) -> dict[str, Any]:
+    def two_files(self, pair: Sequence[CompileRequest], files: Sequence[str]) -> dict[str, Any]:
         """The tensors of two models on the same data, as JSON; see `worker/two_files.py`."""
         ...
 

@@ -238,11 +238,13 @@ def test_the_models_of_two_branches_are_compared_on_the_data_that_they_have(page
     page.say("open", model="1")
     page.worker.finish(2, 1)
     first, other = page.state.branches
+    choices = [page.state.choice(side.request.path) for side in (first, other)]
+    files = [choice.label for choice in choices if choice]
     branch, chunk = page.page.two_files(["1", "2"])
     assert branch is first
-    assert chunk == two_files_key(first.request, other.request)
+    assert chunk == two_files_key((first.request, other.request), files)
     measured = replace(other.request, data=("eval.npz",))
-    assert chunk != two_files_key(first.request, measured)
+    assert chunk != two_files_key((first.request, measured), files)
     for keys in (["1"], ["1", "9"], ["1", "2", "1"], [""]):
         with pytest.raises(ValueError, match="not there any more"):
             page.page.two_files(keys)

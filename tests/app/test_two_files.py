@@ -37,8 +37,8 @@ def test_a_float_model_is_the_reference_of_its_quantized_twin(tmp_path: Path):
     pair = [explorer.load(MODEL), explorer.load(small)]
     data = {"image": digits[:1]}
     found = [
-        two_files_json(pair, [data, None], ["eval.npz", ""], {}),
-        two_files_json(pair[::-1], [None, data], ["", "eval.npz"], {}),
+        two_files_json(pair, ["a.onnx", "b.onnx"], [data, None], ["eval.npz", ""], {}),
+        two_files_json(pair[::-1], ["b.onnx", "a.onnx"], [None, data], ["", "eval.npz"], {}),
     ]
     assert [side["reference"] for side in found] == [0, 1]
     assert found[0]["outputs"] == found[1]["outputs"]
@@ -55,9 +55,12 @@ def test_a_float_model_is_the_reference_of_its_quantized_twin(tmp_path: Path):
     assert any(text.startswith("largest error: ") for text in texts)
     facts = [dict(part["rows"]) for part in found[1]["view"]["parts"] if part["kind"] == "facts"]
     assert "the first run of eval.npz" in facts[0]["B, the reference"]
+    assert facts[0]["B, the reference"].startswith("a.onnx, ") and facts[0]["A"].startswith(
+        "b.onnx"
+    )
 
 
 def test_a_saved_trace_is_compared_with_nothing():
     pair = CompileRequest("run.nnx", ""), CompileRequest(MODEL, "cpu")
     with pytest.raises(InputError, match="a saved trace holds no model"):
-        ModelCompiler().two_files(*pair)
+        ModelCompiler().two_files(pair, ["run.nnx", "digits_mlp.onnx"])

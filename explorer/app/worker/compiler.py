@@ -168,12 +168,12 @@ class ModelCompiler:
         )
         return levers_payload(with_calibration(found) if request.data else found)
 
-    def two_files(self, request: CompileRequest, other: CompileRequest) -> dict[str, Any]:
+    def two_files(self, pair: Sequence[CompileRequest], files: Sequence[str]) -> dict[str, Any]:
         from explorer.app.worker.two_files import two_files_json
         from explorer.compilation.data.attached import fit_data
 
-        pair, inputs, sizes = [], [], {}
-        for side in (request, other):
+        models, inputs, sizes = [], [], {}
+        for side in pair:
             if side.is_trace:
                 raise InputError("a saved trace holds no model", hint="open the model itself")
             compiled = None if side in self._refused else self._compiled(side, no_progress)
@@ -183,8 +183,8 @@ class ModelCompiler:
             inputs.append(None if fitted is None else fitted.at(0))
             tried = {**self._tried.get(side.base, {}), **side.sizes}
             sizes |= {n: size if isinstance(size, int) else size[-1] for n, size in tried.items()}
-            pair.append(model)
-        return two_files_json(pair, inputs, [request.data_name, other.data_name], sizes)
+            models.append(model)
+        return two_files_json(models, files, inputs, [side.data_name for side in pair], sizes)
 
     def _forks_of(self, request: CompileRequest, compilation: Compilation) -> Fork:
         """Forks that predict levers; those of the request that was asked about last are kept."""

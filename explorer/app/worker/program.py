@@ -187,9 +187,9 @@ class Worker:
         """Is computed every time: it rests on what was measured, or on another model."""
         try:
             if chunk.startswith(TWO_FILES):
-                pair = json.loads(chunk.removeprefix(TWO_FILES))
-                first, other = (from_json(CompileRequest, side) for side in pair)
-                found = self._compiler.two_files(first, other)
+                sides, files = json.loads(chunk.removeprefix(TWO_FILES))
+                pair = [from_json(CompileRequest, side) for side in sides]
+                found = self._compiler.two_files(pair, files)
             else:
                 found = self._compiler.levers(task.request, chunk.removeprefix(LEVERS))
         except Exception as error:  # whatever a model provokes is for the person who looks at it

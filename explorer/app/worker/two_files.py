@@ -1,6 +1,6 @@
 """The models of two branches on the same data, tensor by tensor, as the page draws it.
 
-    two_files_json((float_model, int8_model), inputs, names, sizes)
+    two_files_json((float_model, int8_model), files, inputs, names, sizes)
         -> {"reference": 0, "verdict": ..., "outputs": [[name, decibels, largest]], "view": ...}
 
 The model without quantized tensors is the reference, whichever branch it belongs to: an error is
@@ -27,17 +27,19 @@ if TYPE_CHECKING:
 
 def two_files_json(
     pair: Sequence[SourceModel],
+    files: Sequence[str],
     inputs: Sequence[Mapping[str, np.ndarray] | None],
     names: Sequence[str],
     dimensions: Mapping[str, int],
 ) -> dict[str, Any]:
-    """pair: both models; inputs: one run of each one's data, None where it has none; names: of the
-    data. The reference's data are used, else those of the other model.
+    """pair: both models, of these files; inputs: one run of each one's data, None where it has
+    none; names: of the data. The reference's data are used, else those of the other model.
 
     Raises:
         InputError: where one model's inputs cannot be made of the other's.
         ModelError: where a model's reference does not run it.
     """
+    pair = [replace(model, name=file) for model, file in zip(pair, files, strict=True)]
     quantized = [is_quantized(model, dimensions) for model in pair]
     order = (1, 0) if quantized[0] and not quantized[1] else (0, 1)
     chosen = next((side for side in order if inputs[side] is not None), None)

@@ -222,7 +222,7 @@ def _chart(record: ModelComparison) -> ChartSpec:
                 title=f"{match.node_a}: {format_decibels(match.sqnr_db)}",
             )
         )
-    marks.append(Label(x=LEFT, y=HEIGHT - 6, text=f"inputs of {record.a.name}"))
+    marks.append(Label(x=LEFT, y=HEIGHT - 6, text="inputs"))
     marks.append(Label(x=right, y=HEIGHT - 6, text="outputs", anchor="end"))
     return ChartSpec(
         title="signal to noise of every matched tensor; dashed: what rounding explains",

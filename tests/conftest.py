@@ -30,13 +30,6 @@ QUICKLY_BUILT = {
 STARTED = pytest.StashKey[float]()
 """Processor time of the process when a test's set-up began."""
 
-if importlib.util.find_spec("hypothesis"):  # `make quick` runs without it
-    from hypothesis import settings
-
-    # No test asserts a time: on a busy machine an example may take any.
-    settings.register_profile("untimed", deadline=None)
-    settings.load_profile("untimed")
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
@@ -47,8 +40,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure() -> None:
-    """Collecting tests makes a million objects that stay: looking for garbage there finds none."""
-    gc.disable()
+    gc.disable()  # a million objects of collected tests stay: looking for garbage finds none
+    if importlib.util.find_spec("hypothesis"):  # `make quick` runs without it
+        from hypothesis import settings
+
+        # No test asserts a time: on a busy machine an example may take any.
+        settings.register_profile("untimed", deadline=None)
+        settings.load_profile("untimed")
     try:
         core_at_hand()
     except InputError as error:

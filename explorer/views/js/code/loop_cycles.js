@@ -29,7 +29,8 @@ export function cyclesButton(app, pane, text, start, {question, rest = ""}) {
   }
   // A text that is drawn anew, for more is known, keeps the answer that was asked for.
   app.askedLoops ??= new Set();
-  if (app.askedLoops.has(key)) queueMicrotask(() => show(false)); // the pane is in the document by then
+  // The pane is in the document when the microtask runs.
+  if (app.askedLoops.has(key)) queueMicrotask(() => show(false));
   return button(
     "cycles",
     "what limits the hottest loop, and how long each instruction keeps the processor busy",

@@ -1,7 +1,6 @@
 """The width of the page's modules, and modules and exports that are used."""
 
 import re
-from pathlib import Path
 
 import pytest
 

@@ -57,6 +57,9 @@ def test_every_memory_is_obeyed_and_no_number_changes(fast: int, model: Path, tm
     assert list(c.memories) == ["fast", "slow"]
     assert c.memories["fast"].peak_bytes <= fast
     assert c.memory.peak_bytes >= sum(plan.peak_bytes for plan in c.memories.values())
+    said = str(c.memory).splitlines()[0]  # memories that are apart have no bound in common
+    assert all(f"{name} " in said for name in c.memories)
+    assert "bound" not in said and "bound" in str(plain.memory).splitlines()[0]
     np.testing.assert_array_equal(
         c.run({"image": images})["logits"], plain.run({"image": images})["logits"]
     )

@@ -98,6 +98,13 @@ def planned(plan: MemoryPlan, families: Mapping[str, str] | None = None) -> Spec
 
 
 def _summary(plan: MemoryPlan) -> str:
+    rest = (
+        f"{format_bytes(plan.total_bytes)} without sharing, "
+        f"{format_count(len(plan.placements), 'buffer')}"
+    )
+    if memories := memories_of(plan):
+        of_each = ", ".join(f"{m.name} {format_bytes(m.size_bytes)}" for m in memories)
+        return f"peak {format_bytes(plan.peak_bytes)} ({of_each}), {rest}"
     if plan.optimal:
         proof = "proven optimal"
     elif plan.bound_bytes > 0:
@@ -107,8 +114,7 @@ def _summary(plan: MemoryPlan) -> str:
         proof = "not proven optimal"
     return (
         f"peak {format_bytes(plan.peak_bytes)}, bound {format_bytes(plan.bound_bytes)} ({proof}), "
-        f"{format_bytes(plan.total_bytes)} without sharing, "
-        f"{format_count(len(plan.placements), 'buffer')}"
+        f"{rest}"
     )
 
 
@@ -298,7 +304,7 @@ def _marks(plan: MemoryPlan, families: Mapping[str, str]) -> Iterator[Mark]:
             yield Label(x=x + 5, y=y + height / 2 + 4, text=label, role="text", size=11)
     is_tight = plan.bound_bytes == plan.peak_bytes
     yield from _level("peak = bound" if is_tight else "peak", plan.peak_bytes, scale)
-    if not is_tight:
+    if not is_tight and not memories_of(plan):
         yield from _level("bound", plan.bound_bytes, scale)
 
 

@@ -63,8 +63,9 @@ export function paintArena(context, plot, data, arena) {
       if (partWidth > 3 && partHeight > 3)
         context.strokeRect(partLeft + 1.5, partTop + 0.5, partWidth - 3, partHeight - 1);
     }
-    const name = buffer.state ? `state ${buffer.state}` : bufferName(data, buffer);
-    const label = boxHeight > 13 ? labelOf(name, boxWidth - 8) : "";
+    const room = boxWidth - 8;
+    const texts = boxHeight > 13 ? buffersTexts(data, buffer, room) : [];
+    const label = texts.find((text) => text && context.measureText(text).width <= room);
     if (label) {
       context.fillStyle = plot.colour("text");
       context.fillText(label, left + 5, top + Math.min(boxHeight / 2, 9));
@@ -81,39 +82,7 @@ export function paintArena(context, plot, data, arena) {
     1.5,
   );
   context.globalAlpha = 1;
-  line(
-    context,
-    [
-      [margin.left, y(memory.bound)],
-      [right, y(memory.bound)],
-    ],
-    plot.colour("removed-edge"),
-    1.5,
-    [6, 3],
-  );
-  context.fillStyle = plot.colour("quiet");
-  context.textAlign = "right";
-  if (memory.bound < 0.9 * memory.peak)
-    context.fillText("least possible", right - 4, y(memory.bound) - 7);
-  // Where a memory begins that lies after another one.
-  for (const {name, first} of memory.memories) {
-    const ends = [
-      [margin.left, y(first)],
-      [right, y(first)],
-    ];
-    if (first) line(context, ends, plot.colour("line"), 1.5);
-    context.fillText(name, right - 4, y(first) - 7);
-  }
-  if (memory.bound < memory.peak)
-    line(
-      context,
-      [
-        [margin.left, y(memory.peak)],
-        [right, y(memory.peak)],
-      ],
-      plot.colour("text"),
-      1,
-    );
+  paintLevels(context, plot, memory, {margin, right, y});
   context.textAlign = "left";
   if (peakStep >= 0) {
     context.fillStyle = plot.colour("removed-edge");
@@ -132,16 +101,61 @@ export function paintArena(context, plot, data, arena) {
     const fits = (text) => text && context.measureText(text).width <= room;
     const name = data.layerName(operation);
     const texts = [1, 0.9, 0.8].map((share) => labelOf(name, share * room));
-    const text = [...texts, `step ${step}`].find(fits);
+    const text = [...texts, ...kindTexts(data, operation), `step ${step}`].find(fits);
     if (text) context.fillText(text, x(step) + 2, height - 9);
   });
 }
 
+// The least that is possible and the peak; where there are several memories, where each begins.
+function paintLevels(context, plot, memory, {margin, right, y}) {
+  const across = (byte, colour, thickness, dashes) =>
+    line(
+      context,
+      [
+        [margin.left, y(byte)],
+        [right, y(byte)],
+      ],
+      plot.colour(colour),
+      thickness,
+      dashes,
+    );
+  context.fillStyle = plot.colour("quiet");
+  context.textAlign = "right";
+  const isOne = !memory.memories.length; // several have no least size in common
+  if (isOne) across(memory.bound, "removed-edge", 1.5, [6, 3]);
+  if (isOne && memory.bound < 0.9 * memory.peak)
+    context.fillText("least possible", right - 4, y(memory.bound) - 7);
+  for (const {name, first} of memory.memories) {
+    if (first) across(first, "line", 1.5);
+    context.fillText(name, right - 4, y(first) - 7);
+  }
+  if (!isOne || memory.bound < memory.peak) across(memory.peak, "text", 1);
+}
+
 // The layer that a buffer belongs to, and which of its scratch buffers it is.
-export function bufferName(data, {id, values}) {
+export function bufferName(data, buffer) {
+  const layer = data.layerName(buffer.values[0]);
+  const scratch = scratchName(buffer);
+  return scratch ? `${layer} ${scratch}` : layer;
+}
+
+function scratchName({id}) {
   const [, number] = /\/scratch_(\d+)$/.exec(id) ?? [];
-  const layer = data.layerName(values[0]);
-  return number === undefined ? layer : `${layer} scratch ${Number(number) + 1}`;
+  return number === undefined ? null : `scratch ${Number(number) + 1}`;
+}
+
+// What may be written on a buffer: its name, or what it is where the name is too long.
+function buffersTexts(data, buffer, room) {
+  if (buffer.state) return [labelOf(`state ${buffer.state}`, room)];
+  const scratch = scratchName(buffer);
+  const kinds = scratch ? [scratch] : kindTexts(data, buffer.values[0]);
+  return [labelOf(bufferName(data, buffer), room), ...kinds];
+}
+
+// The kind of an operation, as the graph has it, and without what is fused into it.
+function kindTexts(data, operation) {
+  const kind = data.latest.get(operation)?.label ?? "";
+  return [kind, kind.split(" + ")[0]];
 }
 
 // A name where it can be read: whole, or at least half of it; else nothing.

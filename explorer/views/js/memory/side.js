@@ -37,17 +37,7 @@ export function sideContent({app, memory, peakStep, placing, buffer, note, choos
         {title: exactText(memory.peak)},
         moving(app, "peak_bytes", bytesText(memory.peak)),
       ),
-      element("dt", {}, element("span", {class: "line-key dashed"}), "least possible"),
-      element(
-        "dd",
-        {title: exactText(memory.bound)},
-        bytesText(memory.bound),
-        element(
-          "span",
-          {class: "quiet-text"},
-          memory.optimal ? ", reached" : `, ${bytesText(memory.peak - memory.bound)} above`,
-        ),
-      ),
+      memory.memories.length ? null : leastPossible(memory),
       element("dt", {}, "without sharing"),
       element(
         "dd",
@@ -117,6 +107,23 @@ export function sideContent({app, memory, peakStep, placing, buffer, note, choos
           "Choose a buffer to see the places that were refused for it; drag it to try " +
             "another one.",
         ),
+  ];
+}
+
+// The bytes that live at once. Memories that are apart have none in common.
+function leastPossible(memory) {
+  return [
+    element("dt", {}, element("span", {class: "line-key dashed"}), "least possible"),
+    element(
+      "dd",
+      {title: exactText(memory.bound)},
+      bytesText(memory.bound),
+      element(
+        "span",
+        {class: "quiet-text"},
+        memory.optimal ? ", reached" : `, ${bytesText(memory.peak - memory.bound)} above`,
+      ),
+    ),
   ];
 }
 

@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 from xdsl.dialects import func
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr
-from xdsl.ir import BlockArgument, SSAValue
+from xdsl.ir import SSAValue
 
 from explorer.errors import InputError
 from explorer.ir.dialects.npu import ARGUMENT_OFFSETS, SPACE_BYTES, InstructionsOp
@@ -331,13 +331,3 @@ def space_bytes(function: func.FuncOp) -> int:
     """Size of global memory as far as the function uses it."""
     attribute = function.attributes.get(SPACE_BYTES)
     return attribute.value.data if isinstance(attribute, IntegerAttr) else 0
-
-
-def source_value(value: SSAValue) -> SSAValue:
-    """What a view shows, through all views."""
-    while not isinstance(value, BlockArgument):
-        owner = value.owner
-        if not isinstance(owner, TopOperation) or not owner.is_view:
-            break
-        value = owner.operands[0]
-    return value

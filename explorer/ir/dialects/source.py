@@ -48,8 +48,6 @@ from explorer.ir.operation import TopOperation, from_attribute, to_attribute
 SOURCE_LEVEL = "source"
 """Level of the program before the first pass."""
 
-SettingValue = int | float | str | Sequence[int] | Sequence[float] | Sequence[str]
-
 
 @irdl_attr_definition
 class SourceValueType(ParametrizedAttribute, TypeAttribute):

@@ -13,7 +13,7 @@ one rectangle to the next, as many as the layer has keep all.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -167,8 +167,3 @@ def _tiles(loops: Loops) -> Iterator[tuple[int, range, range, range]]:
     for index, mine in outputs:
         for rows, columns in positions:
             yield index, mine, rows, columns
-
-
-def most_chunks(bands: Sequence[Band], inputs: int) -> int:
-    """Chunks that a tile has at most."""
-    return max(-(-len(band.inputs) // inputs) for band in bands)

@@ -39,7 +39,6 @@ TAP = ("instruction", "from", "bytes", "to", "on_chip")
 WAITS = ("fetch", "token", "room", "channel", "bank")
 EVENT = ("start", "end", "waits")
 EVENT_FIELDS = 2 + len(WAITS)
-COUNTERS = ("macs", "vector", "loaded", "stored", "moved")
 COUNTER_FIELDS = 2 + 3 * len(CONTENTS)
 CONFIG_SIZES = {
     "rows": 1, "columns": 1, "rows_per_element": 1, "input_bits": 1, "weight_bits": 1,

@@ -56,11 +56,12 @@ def repeated(layer: Convolution, machine: Machine) -> Repeated | None:
     if layer.weights.min() < 0 or layer.weights.max() > 1:
         return None
     elements = _elements(layer, machine)
-    flat = elements.reshape(len(elements), -1)
-    distinct, index = np.unique(flat, axis=0, return_inverse=True)
-    index = index.reshape(-1)
-    if len(distinct) > MAX_DISTINCT or 2 * len(distinct) > len(index):
+    keys = [row.tobytes() for row in np.packbits(elements.reshape(len(elements), -1) > 0, axis=1)]
+    places = {key: place for place, key in enumerate(keys)}
+    if len(places) > MAX_DISTINCT or 2 * len(places) > len(keys):
         return None
+    numbers = {key: number for number, key in enumerate(sorted(places))}
+    index = np.array([numbers[key] for key in keys])
     found = bands(layer, machine)
     ends = [*(band.first_weight for band in found[1:]), len(index)]
     patterns = {
@@ -68,7 +69,7 @@ def repeated(layer: Convolution, machine: Machine) -> Repeated | None:
     }
     if len(patterns) > MAX_PATTERNS:
         return None
-    return Repeated(elements=distinct.reshape(-1, *elements.shape[1:]), index=index)
+    return Repeated(elements=elements[[places[key] for key in numbers]], index=index)
 
 
 def _elements(layer: Convolution, machine: Machine) -> np.ndarray:

@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
 
 from explorer.npu.cost.steps import ON_CHIP, Bank, Step, Traffic, steps_of
 from explorer.npu.program.addresses import ANYWHERE, Addresses
@@ -24,8 +23,6 @@ from explorer.npu.program.compiling import Tiled, write_layer
 from explorer.targets.npu.machine import Machine
 
 CAUSES = ("fetch", "token", "room", "channel", "bank")
-_SOONEST = itemgetter(0, 1)
-"""Of steps that could begin: the earliest, of several that of the first queue."""
 ENGINE_STEPS = {"reset": "element", "multiply": "block of the array"}
 """What a step of the matrix engine is; of the vector engine it is an element."""
 
@@ -142,6 +139,17 @@ def _terms(steps: Iterable[Step], queues: list[str]) -> Iterator[CycleTerm]:
         yield CycleTerm(queue=queues[queue], name=what, count=len(members), cycles=cycles, why=why)
 
 
+@dataclass(frozen=True)
+class _Known:
+    """The first step of a queue."""
+
+    step: Step
+    cycle: int
+    """Before which it does not begin, whatever is free then."""
+    limits: list[tuple[str, int]]
+    """Of which that is the last, by cause."""
+
+
 class _Timeline:
     """When each step begins: the earliest of those that can, of several that of the first queue."""
 
@@ -164,19 +172,18 @@ class _Timeline:
         self.fetched = self.fetch_cycle = 0
         self.times: dict[int, StepTime] = {}
         """By the step's number."""
+        self.known: list[_Known | None] = [None] * count
+        """By queue: of its first step, if the steps that it waits for have begun."""
 
     def run(self) -> tuple[StepTime, ...]:
         for _ in self.steps:
             self._fetch()
-            cycle, queue, waits = min(
-                (
-                    (found[0], queue, found[1])
-                    for queue in range(len(self.waiting))
-                    if self.waiting[queue] and (found := self._earliest(queue))[0] >= 0
-                ),
-                key=_SOONEST,
+            cycle, queue = min(
+                (found, queue)
+                for queue in range(len(self.waiting))
+                if self.waiting[queue] and (found := self._earliest(queue)) >= 0
             )
-            self._begin(queue, cycle, waits)
+            self._begin(queue, cycle)
         return tuple(self.times[number] for number in range(len(self.steps)))
 
     def _fetch(self) -> None:
@@ -194,39 +201,62 @@ class _Timeline:
             waiting.append((self.fetch_cycle, self.fetched))
             self.fetched += 1
 
-    def _earliest(self, queue: int) -> tuple[int, list[tuple[str, int]]]:
-        """When its first step can begin, and what it waits for; -1: not known yet."""
+    def _earliest(self, queue: int) -> int:
+        """When its first step can begin; -1: not known yet."""
+        known = self.known[queue]
+        if known is None:
+            known = self.known[queue] = self._first(queue)
+            if known is None:
+                return -1
+        cycle, step = known.cycle, known.step
+        if step.dma >= 0:
+            cycle = max(cycle, min(self.channels[step.dma]))
+        for bank in step.banks:
+            free = min(self.ports[bank])
+            if free > cycle:
+                cycle = free
+        return cycle
+
+    def _first(self, queue: int) -> _Known | None:
+        """Of the first step in a queue, what no step of another queue changes any more."""
         arrival, place = self.waiting[queue][0]
         step = self.steps[place]
         limits = [("fetch", arrival)]
         for token in step.takes:
             number = len(self.taken[token])
             if number >= len(self.given[token]):
-                return -1, []
+                return None
             limits.append(("token", self.given[token][number]))
         for token in step.gives:
             # A token waits in the queue that takes it: forwards the next one, else the one before.
             taker = token // 2 + (token % 2 == 0)
             number = len(self.given[token]) - self.machine.queues[taker].tokens
             if number >= len(self.taken[token]):
-                return -1, []
+                return None
             if number >= 0:
                 limits.append(("room", self.taken[token][number]))
-        if step.dma >= 0:
-            limits.append(("channel", min(self.channels[step.dma])))
-        limits += [("bank", min(self.ports[bank])) for bank in step.banks]
-        cycle, waits = self.ready[queue], []
+        cycle = max(self.ready[queue], *(limit for _, limit in limits))
+        return _Known(step, cycle, limits)
+
+    def _waits(self, queue: int, known: _Known) -> Iterator[tuple[str, int]]:
+        """What the first step waits for before it begins."""
+        limits = list(known.limits)
+        if known.step.dma >= 0:
+            limits.append(("channel", min(self.channels[known.step.dma])))
+        limits += [("bank", min(self.ports[bank])) for bank in known.step.banks]
+        cycle = self.ready[queue]
         for cause, limit in limits:
             if limit > cycle:
-                waits.append((cause, limit - cycle))
+                yield cause, limit - cycle
                 cycle = limit
-        return cycle, waits
 
-    def _begin(self, queue: int, cycle: int, waits: list[tuple[str, int]]) -> None:
+    def _begin(self, queue: int, cycle: int) -> None:
+        known = self.known[queue]
+        assert known is not None
         _, place = self.waiting[queue].popleft()
-        step = self.steps[place]
-        end = cycle + step.cycles
-        self.times[place] = StepTime(step, cycle, end, tuple(waits))
+        step, end = known.step, cycle + known.step.cycles
+        self.times[place] = StepTime(step, cycle, end, tuple(self._waits(queue, known)))
+        self.known[queue] = None
         for token in step.takes:
             self.taken[token].append(cycle)
         for token in step.gives:

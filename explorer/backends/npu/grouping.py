@@ -24,7 +24,7 @@ from xdsl.dialects import func
 
 from explorer.backends.npu.lowered import LoweredLayers
 from explorer.backends.npu.planning import tensors_of
-from explorer.backends.npu.refining import program_cycles, refined
+from explorer.backends.npu.refining import Programs
 from explorer.backends.npu.writing import LeftBehind, Written, mirrored_if_freer
 from explorer.ir.dialects.npu import LayerOp
 from explorer.ir.functions.calls import functions_on
@@ -140,6 +140,7 @@ class _Kept:
         self.places: Lying = {}
         self.cycles: dict[Hashable, int] = {}
         self.searched: dict[Hashable, Tiled | str] = {}
+        self.programs: tuple[Lying, Programs[_LayerAt]] | None = None
         self.at = [
             _LayerAt(tiled=one.tiled, room=None, cycles=self._cycles(step, one.tiled, {}))
             for step, one in enumerate(self.made)
@@ -166,7 +167,14 @@ class _Kept:
 
     def _program_cycles(self, layers: Sequence[_LayerAt], places: Lying) -> int:
         """Of all layers in one program."""
-        return program_cycles(self.machine, layers, partial(self._written, places))
+        return self._programs(places).cycles(layers)
+
+    def _programs(self, places: Lying) -> Programs[_LayerAt]:
+        """Those in which tensors stay there; others are asked for no more."""
+        if self.programs is None or self.programs[0] != places:
+            write = partial(self._written, dict(places))
+            self.programs = dict(places), Programs(self.machine, len(self.layers), write)
+        return self.programs[1]
 
     def _written(
         self, places: Lying, step: int, at: _LayerAt, before: LeftBehind | None
@@ -183,10 +191,9 @@ class _Kept:
         """Other tiles where the program takes fewer cycles with them."""
         if not self.layers or self.options.decision(SEARCH) == "none":
             return
-        write = partial(self._written, self.places)
-        found = refined(self.machine, self.at, self._options, write)
-        before = program_cycles(self.machine, self.at, write)
-        if program_cycles(self.machine, found, write) < before:
+        found = self._programs(self.places).refined(self.at, self._options)
+        before = self._program_cycles(self.at, self.places)
+        if self._program_cycles(found, self.places) < before:
             self.at = found
 
     def _options(self, step: int) -> list[_LayerAt]:

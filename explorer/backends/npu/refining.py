@@ -12,10 +12,11 @@ program takes fewer cycles.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 from explorer.backends.npu.writing import LeftBehind, Written, end_cycle
-from explorer.npu.cost.network import LayerSteps, predict_network
+from explorer.npu.cost.network import LayerSteps
 from explorer.targets.npu.machine import Machine
 
 TilesAt = TypeVar("TilesAt")
@@ -23,40 +24,75 @@ Write = Callable[[int, TilesAt, LeftBehind | None], Written]
 """A layer, by its number, in such tiles, after the layer before."""
 
 
-def program_cycles(machine: Machine, chosen: Sequence[TilesAt], write: Write[TilesAt]) -> int:
-    """Of all layers in one program."""
-    before, found = None, list[LayerSteps]()
-    for step, tiles in enumerate(chosen):
-        written = write(step, tiles, before)
-        _, steps = written.in_program(before, step + 1 == len(chosen))
-        before = written.left_behind(steps.steps)
-        found.append(steps)
-    return predict_network(machine, found).cycles
+@dataclass(eq=False)
+class Beginning(Generic[TilesAt]):
+    """The layers of a program up to one."""
+
+    tiles: TilesAt
+    """Of the last of them."""
+    written: Written | None
+    """Until it is known what it leaves behind: instructions take much memory."""
+    steps: LayerSteps
+    following: dict[int, Beginning[TilesAt]] = field(default_factory=dict)
+    """With one layer more, by the identity of its tiles."""
+    _left_behind: LeftBehind | None = None
+
+    @property
+    def left_behind(self) -> LeftBehind:
+        if self._left_behind is None:
+            assert self.written is not None
+            self._left_behind = self.written.left_behind(self.steps.steps)
+            self.written = None
+        return self._left_behind
 
 
-def refined(
-    machine: Machine,
-    chosen: Sequence[TilesAt],
-    options: Callable[[int], Sequence[TilesAt]],
-    write: Write[TilesAt],
-) -> list[TilesAt]:
-    """For each layer the best of `chosen` and of other options, in an order of first to last."""
-    found: list[TilesAt] = []
-    before = None
-    for step, known in enumerate(chosen):
-        is_last, best = step + 1 == len(chosen), None
-        tried = [known, *options(step)]
-        for tiles in tried:
-            written = write(step, tiles, before)
-            _, steps = written.in_program(before, is_last)
-            cycles = 0
+class Programs(Generic[TilesAt]):
+    """Programs of `count` layers; layers with which several of them begin are written once."""
+
+    def __init__(self, machine: Machine, count: int, write: Write[TilesAt]) -> None:
+        self._machine, self._count, self._write = machine, count, write
+        self._first: dict[int, Beginning[TilesAt]] = {}
+
+    def cycles(self, chosen: Sequence[TilesAt]) -> int:
+        """Of all layers in one program."""
+        before, found = None, list[LayerSteps]()
+        for step, tiles in enumerate(chosen):
+            before = self._after(before, step, tiles)
+            found.append(before.steps)
+        return end_cycle(self._machine, [one for layer in found for one in layer.steps])
+
+    def refined(
+        self, chosen: Sequence[TilesAt], options: Callable[[int], Sequence[TilesAt]]
+    ) -> list[TilesAt]:
+        """For each layer the best of `chosen` and of other options, in an order of first to
+        last."""
+        found: list[TilesAt] = []
+        before = None
+        for step, known in enumerate(chosen):
+            earlier = () if before is None else before.left_behind.steps
+            tried = [self._after(before, step, tiles) for tiles in (known, *options(step))]
+            best = tried[0]
             if len(tried) > 1:
-                earlier = () if before is None else before.steps
-                cycles = end_cycle(machine, [*earlier, *steps.steps])
-            if best is None or cycles < best[0]:
-                best = cycles, tiles, written, steps.steps
-        assert best is not None
-        _, tiles, written, steps = best
-        found.append(tiles)
-        before = written.left_behind(steps)
-    return found
+                best = min(
+                    tried, key=lambda one: end_cycle(self._machine, [*earlier, *one.steps.steps])
+                )
+            following = self._following(before)
+            following.clear()  # the others are asked for no more
+            following.update((id(one.tiles), one) for one in (tried[0], best))
+            found.append(best.tiles)
+            before = best
+        return found
+
+    def _following(self, before: Beginning[TilesAt] | None) -> dict[int, Beginning[TilesAt]]:
+        return self._first if before is None else before.following
+
+    def _after(
+        self, before: Beginning[TilesAt] | None, step: int, tiles: TilesAt
+    ) -> Beginning[TilesAt]:
+        following = self._following(before)
+        if id(tiles) not in following:
+            left = None if before is None else before.left_behind
+            written = self._write(step, tiles, left)
+            _, steps = written.in_program(left, step + 1 == self._count)
+            following[id(tiles)] = Beginning(tiles, written, steps)
+        return following[id(tiles)]

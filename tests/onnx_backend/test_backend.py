@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import numpy as np
 import onnx
 import onnx.backend.test
@@ -95,8 +97,10 @@ def test_the_number_of_inputs_is_checked(model):
         backend_for("INTERPRETER").prepare(model).run([X, X])
 
 
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of the cases that onnx generates
-def test_onnx_own_runner_takes_the_backend_as_it_is():
+def test_onnx_own_runner_takes_the_backend_as_it_is(monkeypatch):
+    # Of its 150 modules of cases it reads one: each computes its results when it is imported.
+    read = "onnx.backend.test.loader.import_recursive"
+    monkeypatch.setattr(read, lambda package: import_module(f"{package.__name__}.relu"))
     tests = onnx.backend.test.BackendTest(backend_for("INTERPRETER"), __name__)
     case = tests.test_cases["OnnxBackendNodeModelTest"]
     case("test_relu_cpu").debug()

@@ -12,7 +12,7 @@ import pytest
 import explorer
 from explorer.compilation import Compilation
 from explorer.compilation.settings.options import CompileOptions
-from explorer.errors import InputError, MemoryBudgetError, ModelError
+from explorer.errors import InputError, ModelError
 from explorer.ir.inspection.printing import show
 from explorer.memory.planners import NoSharingPlanner
 from explorer.session.options import OPTIONS
@@ -211,13 +211,6 @@ def test_a_fork_with_another_planner_differs_only_in_addresses(compiled):
         len(compiled) - 1
     )
     assert fork.memory.peak_bytes >= fork.memory.total_bytes > compiled.memory.peak_bytes
-
-
-def test_a_budget_that_cannot_be_met_names_the_operations(compiled):
-    with pytest.raises(MemoryBudgetError) as raised:
-        compiled.fork(budget_bytes=100)
-    assert 100 < raised.value.needed_bytes < compiled.memory.bound_bytes
-    assert raised.value.operations
 
 
 # -- replays ---------------------------------------------------------------------------------------

@@ -182,14 +182,15 @@ def optional_moves(names: list[str], movable: list[str]) -> list[list[str]]:
     ]
 
 
-@pytest.mark.sampled(1)
-@pytest.mark.slow
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("share", range(4))
 @pytest.mark.parametrize("name", ["fold-batch-norm", "fuse-activation"])
-def test_a_pass_anywhere_else_is_refused_or_computes_the_same(compiled, name):
+def test_a_pass_anywhere_else_is_refused_or_computes_the_same(compiled, name, share):
+    """`share`: every fourth place, from that one on."""
     inputs = compiled.example_inputs()
     expected = compiled.run(inputs)["y"]
     worked, refused = 0, []
-    for pipeline in optional_moves(compiled.names, [name]):
+    for pipeline in optional_moves(compiled.names, [name])[share::4]:
         try:
             fork = compiled.fork(pipeline=pipeline)
         except PassError as error:
@@ -198,7 +199,7 @@ def test_a_pass_anywhere_else_is_refused_or_computes_the_same(compiled, name):
         worked += 1
         np.testing.assert_allclose(fork.run(inputs)["y"], expected, rtol=0, atol=TOLERANCE)
         fork.close()
-    assert worked > 3
+    assert worked > 0
     assert set(refused) <= set(compiled.names)
 
 

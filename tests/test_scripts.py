@@ -12,7 +12,6 @@ from testmon.process_code import checksums_to_blob
 
 ROOT = Path(__file__).parents[1]
 durations = run_path(str(ROOT / "scripts" / "durations.py"))
-run_notebooks = run_path(str(ROOT / "scripts" / "run_notebooks.py"))
 mutate = run_path(str(ROOT / "scripts" / "mutate.py"))
 
 RECORD = """<testsuites><testsuite>
@@ -63,6 +62,8 @@ def test_a_seed_gives_the_same_changes_spread_over_folders():
 
 
 def test_executed_notebooks_lie_as_they_were_found():
+    # Not where tests are collected: nbformat takes seconds to import.
+    run_notebooks = run_path(str(ROOT / "scripts" / "run_notebooks.py"))
     given = [Path("notebooks"), Path("other/lesson.ipynb")]
     found = [Path("notebooks/01.ipynb"), Path("notebooks/solutions/01.ipynb"), given[1]]
     places = [str(run_notebooks["place_of"](path, given)) for path in found]

@@ -385,6 +385,28 @@ def test_matrices_of_a_batch_are_tasks_with_all_their_rows():
     assert loops_around(nest, "k_edge1_bottom")[0] == "b_edge1_bottom"
 
 
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize(
+    ("rows", "columns", "vectors", "packed"),
+    [(1, 96, 6, 2), (1, 125 * 8, 8, 1), (1, 13 * 8 + 7, 8, 2), (1, 22 * 8, 6, 3), (2, 40, 4, 2),
+     (13, 96, 2, 4), (9, 13 * 8 + 5, 2, 6), (14, 256, 1, 8), (5, 61 * 8, 2, 8), (1, 24, 2, 1)],
+)  # fmt: skip
+def test_a_product_reads_the_layout_of_another_tile(rows, columns, vectors, packed):
+    """Tiles of several groups of columns, and several tiles of one group."""
+    function = samples.matmul(rows, 11, columns, residual=True)
+    choices = {"vectors": vectors, "packed": packed}
+    scheduled = check(function, machine=AVX2, choices=choices)
+    other = check(function, machine=AVX2, choices={"rows": 1, "vectors": packed})
+    assert scheduled.packs["w"] == other.packs["w"]
+    assert "packed" not in other.choices
+
+
+def test_a_layout_that_no_tile_fits_is_refused():
+    function = samples.matmul(1, 11, 96)
+    with pytest.raises(ScheduleError, match="packed = 4; 1, 2, 3, 6, 12 are legal"):
+        check(function, machine=AVX2, choices={"vectors": 6, "packed": 4})
+
+
 @pytest.mark.parametrize(("rows", "columns"), [(19, 35), (32, 64), (5, 3)])
 def test_products_of_two_activations(rows, columns):
     function = samples.matmul(rows, 16, columns, batch=3, weight=False, bias=False)

@@ -59,6 +59,8 @@ from explorer.kernels.steps.vectorize import vectorize
 ENOUGH_TASKS = 16
 """Tiles of columns that are tasks by themselves; where there are fewer, tiles of rows are tasks,
 too, and rows that are left over a nest of their own."""
+PACKED = "packed"
+"""Name of the choice that a layout is shared by."""
 MAX_STEPS = 64
 """Of a sum between two lines of weights that are asked for."""
 
@@ -152,18 +154,19 @@ def schedule_matmul(
     most //= vectors
     unrolls = [d for d in divisors(depth) if d <= min(8, most)]
     depth_unroll = choices.number("reduction_unroll", 1, unrolls, "more only makes the body longer")
-    row_parts = row_pieces(rows, tile_rows)
-    column_parts = column_pieces(columns, vectors, lanes)
     is_weight = nest.roles[operands.right] == "weight"
+    packed = _choose_packed(choices, vectors, blocks) if is_weight else vectors
+    row_parts = row_pieces(rows, tile_rows)
+    column_parts = column_pieces(columns, vectors, lanes, packed)
     ahead = 0
-    if is_weight and depth_unroll == 1:
+    if is_weight and depth_unroll == 1 and packed == vectors:
         ahead = _choose_prefetch(machine, choices, work, row_parts[0], column_parts[0])
 
     _cut_columns(schedule, operands.batch, column_parts)
     parts = [
         part
         for column in column_parts
-        for part in _cut_rows(schedule, operands.batch, row_parts, column)
+        for part in _cut_rows(schedule, operands.batch, row_parts, column, packed)
     ]
     for part in parts:
         names, factor = ("ko", "ku"), depth_unroll
@@ -177,8 +180,8 @@ def schedule_matmul(
             hold_vectors(schedule, machine, at, operands.right, points, tile_vectors)
     fuse_around(schedule, operands.result, choices, machine)
     if is_weight:
-        tile_vectors = vectors if blocks else 1
-        schedule.pack(operands.right, weight_pack(nest, operands.right, tile_vectors, lanes))
+        together = packed if blocks else 1
+        schedule.pack(operands.right, weight_pack(nest, operands.right, together, lanes))
     for name in [name for part in parts for name in part.lanes]:
         schedule.apply(vectorize, loop=name)
     written_out = [name for part in parts for name in part.inside]
@@ -193,6 +196,18 @@ def schedule_matmul(
         at = "ko" if ahead > 1 else "k"
         schedule.attempt(prefetch, at=at, buffer=operands.right, ahead="nt")
     finish_statements(schedule, machine)
+
+
+def _choose_packed(choices: Choices, vectors: int, blocks: int) -> int:
+    """Vectors of columns that lie together in the packed weight: by itself those of a tile.
+
+    Another function that reads the same weight may have another tile: it walks through several
+    groups, or through a part of one. Only where it was decided, for it gives no speed.
+    """
+    if PACKED not in choices.given:
+        return vectors
+    legal = [n for n in range(1, max(blocks, 1) + 1) if n % vectors == 0 or vectors % n == 0]
+    return choices.number(PACKED, vectors, legal, "a tile of columns is one contiguous stream")
 
 
 def _choose_prefetch(
@@ -243,7 +258,7 @@ def _cut_columns(schedule: Schedule, batch: Sequence[str], columns: Sequence[Pie
 
 
 def _cut_rows(
-    schedule: Schedule, batch: Sequence[str], rows: Sequence[Piece], column: Piece
+    schedule: Schedule, batch: Sequence[str], rows: Sequence[Piece], column: Piece, packed: int
 ) -> list[_Part]:
     """Tiles of rows, and what they leave over: behind them in each tile of columns, so that its
     weights are near, or a nest of its own where columns alone would be too few tasks."""
@@ -252,7 +267,7 @@ def _cut_rows(
     tiles = column.extent // (column.tile * column.width)
     tasks = tiles * prod(extent_of(schedule.nest.loop(name)) for name in outer)
     if len(rows) > 1 and tasks >= ENOUGH_TASKS:
-        nt, nv, ni = split_columns(schedule, column, c, bool(batch))
+        nt, nv, ni = split_columns(schedule, column, c, bool(batch), packed=packed)
         leading = [*outer, *nt]
         schedule.apply(reorder, order=" ".join([*leading, f"m{c}", f"k{c}", *nv, *ni]))
         schedule.apply(cut, loop=f"m{c}", at=rows[0].extent, suffix=rows[1].suffix)
@@ -264,7 +279,7 @@ def _cut_rows(
     for row in rows:
         s = c + row.suffix
         mt, mp = split_or_keep(schedule, f"m{s}", row.extent, row.tile, f"mt{s}", f"mp{s}")
-        nt, nv, ni = split_columns(schedule, column, s, bool(batch or mt))
+        nt, nv, ni = split_columns(schedule, column, s, bool(batch or mt), packed=packed)
         outer = [*(name + s for name in batch), *nt, *mt]
         parts.append(
             _Part(
@@ -312,15 +327,27 @@ def _put_inside_sum(
 
 
 def split_columns(
-    schedule: Schedule, column: Piece, s: str, has_outer_loop: bool, prefix: str = ""
+    schedule: Schedule,
+    column: Piece,
+    s: str,
+    has_outer_loop: bool,
+    prefix: str = "",
+    packed: int = 0,
 ) -> tuple[list[str], list[str], list[str]]:
     """(loops over tiles, over the vectors of a tile, over the lanes of a vector).
 
     Loops of one iteration are left out, but the nest needs some loop around its register tile.
-    prefix: of all loops of the statement.
+    prefix: of all loops of the statement. packed: vectors that lie together, where these are not
+    those of a tile: then there is a loop more, over groups of tiles or over groups in a tile.
     """
-    names = [f"{prefix}nt{s}", f"{prefix}nv{s}", f"{prefix}ni{s}"]
-    extents = [column.extent // (column.tile * column.width), column.tile, column.width]
+    total, tile = column.extent // column.width, column.tile
+    packed = packed if column.width > 1 and packed else tile
+    wide = packed // tile if packed > tile and total > packed else 1
+    narrow = packed if 1 < packed < tile else tile
+    names = [f"{prefix}{name}{s}" for name in ("np", "nt", "ng", "nv", "ni")]
+    extents = [total // tile // wide, wide, tile // narrow, narrow, column.width]
+    if wide == 1:  # the tiles are those of the loop that is always there
+        names[0], names[1] = names[1], names[0]
     kept = [
         (name, extent)
         for position, (name, extent) in enumerate(zip(names, extents, strict=True))
@@ -334,8 +361,9 @@ def split_columns(
     if not kept:
         return [], found, []  # a single column: inside of the tile, so that other loops lead
     loops = {old: new for (old, _), new in zip(kept, found, strict=True)}
-    outer, tile, lane = ([loops[name]] if name in loops else [] for name in names)
-    return (outer, [*tile, *lane], []) if column.width == 1 else (outer, tile, lane)
+    held = [[loops[name]] if name in loops else [] for name in names]
+    outer, inside, lane = held[0] + held[1], held[2] + held[3], held[4]
+    return (outer, [*inside, *lane], []) if column.width == 1 else (outer, inside, lane)
 
 
 def weight_pack(nest: LoopNest, weight: str, vectors: int, lanes: int) -> list[PackDimension]:

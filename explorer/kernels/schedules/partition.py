@@ -29,15 +29,26 @@ def row_pieces(rows: int, tile: int) -> list[Piece]:
     return [*pieces, Piece("_bottom", left, left)] if left else pieces
 
 
-def column_pieces(columns: int, vectors: int, lanes: int) -> list[Piece]:
-    """Whole tiles, whole vectors, halved vectors down to 4, then single columns."""
+def column_pieces(columns: int, vectors: int, lanes: int, packed: int = 0) -> list[Piece]:
+    """Whole tiles, whole vectors, halved vectors down to 4, then single columns.
+
+    `packed`: vectors that lie together where these are not those of a tile; one of the two numbers
+    divides the other. A piece begins where such a group does, or lies in one.
+    """
+    packed = packed or vectors
     pieces: list[Piece] = []
-    whole_tiles, left = divmod(columns, vectors * lanes)
+    unit, step = max(vectors, packed) * lanes, min(vectors, packed)
+    whole_tiles, left = divmod(columns, unit)
     if whole_tiles:
-        pieces.append(Piece("", whole_tiles * vectors * lanes, vectors, lanes))
+        pieces.append(Piece("", whole_tiles * unit, vectors, lanes))
     whole_vectors, left = divmod(left, lanes)
-    if whole_vectors:
-        pieces.append(Piece("_edge", whole_vectors * lanes, whole_vectors, lanes))
+    rest = whole_vectors % step if packed != vectors else 0
+    if whole_vectors > rest:
+        grouped = whole_vectors - rest
+        tile = vectors if packed > vectors else grouped
+        pieces.append(Piece("_edge", grouped * lanes, tile, lanes))
+    if rest:
+        pieces.append(Piece("_rest", rest * lanes, rest, lanes))
     width = lanes // 2
     while width >= NARROWEST_VECTOR:
         if left >= width:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.func import FuncOp
 
     from explorer.ir.program import Snapshot
-    from explorer.kernels.program.build import BuiltProgram
+    from explorer.kernels.program.build import BuiltProgram, SharedBlock
     from explorer.kernels.schedules import Machine
     from explorer.results import MemoryPlan, Program
     from explorer.runtime.assembly.functions import Disassembly
@@ -65,6 +65,7 @@ class CBackend(Backend):
     runs_snapshots = True
     builds_libraries = True
     shares_memory = True
+    shares_weights = True
     isolates = True
     kept = SavedLanguage(own={"compiler": compiler_on_disk}, try_binary=try_library)
 
@@ -130,6 +131,7 @@ class CBackend(Backend):
         target: Target,
         inputs: Sequence[str],
         outputs: Sequence[str],
+        block: SharedBlock | None = None,
     ) -> BuiltProgram:
         """Of a target without vectors, functions of the prelude replace those of the C library."""
         from explorer.backends.kernel_path import build_planned
@@ -137,10 +139,11 @@ class CBackend(Backend):
         from explorer.kernels.program.build import printed_in
 
         if target.vector_floats != 1:
-            return super().build(snapshot, function, plan, target, inputs, outputs)
+            return super().build(snapshot, function, plan, target, inputs, outputs, block)
         own_math = CLanguage(has_own_math=True)
         text = printed_in("c", print_one=lambda _, k, name, chained: print_c(k, name, own_math))
-        return build_planned(snapshot, function, plan, target.name, text, inputs, outputs)
+        named = (target.name, text, inputs, outputs)
+        return build_planned(snapshot, function, plan, *named, block=block)
 
     def open(
         self, built: BuiltProgram, device: DeviceRecord | None, opening: Opening
@@ -148,7 +151,7 @@ class CBackend(Backend):
         library = opening.library
         return NativeProgram(
             built.program,
-            built.weights,
+            opening.weights or built.weights,
             opening.isolated,
             opening.threads or 1,
             affinity=opening.affinity,

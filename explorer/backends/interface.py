@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from explorer.ir.program import Executor, Snapshot
     from explorer.ir.rewriting.passes import Pass, PassResult
-    from explorer.kernels.program.build import BuiltProgram, ProgramText
+    from explorer.kernels.program.build import BuiltProgram, ProgramText, SharedBlock
     from explorer.kernels.schedules import Machine
     from explorer.passes.lower.partition import Needs, Refuses
     from explorer.results import Launch, MemoryPlan, Program
@@ -67,6 +67,9 @@ class Backend(Protocol):
 
     shares_memory: bool = False
     """Whether its programs run on this processor in the host's memory: nothing is sent to them."""
+
+    shares_weights: bool = False
+    """Whether its programs read weights where those of other programs lie (`build`)."""
 
     needs_host_program: bool = False
     """Whether a package has a program of the host that starts the kernels through a driver."""
@@ -176,11 +179,16 @@ class Backend(Protocol):
         target: Target,
         inputs: Sequence[str],
         outputs: Sequence[str],
+        block: SharedBlock | None = None,
     ) -> BuiltProgram:
-        """A device function of the planned program, with its weights; names are its ports'."""
+        """A device function of the planned program, with its weights; names are its ports'.
+
+        `block`: of weights of earlier programs, where the backend `shares_weights`.
+        """
         from explorer.backends.kernel_path import build_planned
 
-        return build_planned(snapshot, function, plan, target.name, self.text, inputs, outputs)
+        named = (target.name, self.text, inputs, outputs)
+        return build_planned(snapshot, function, plan, *named, block=block)
 
     def text(
         self,

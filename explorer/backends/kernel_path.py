@@ -24,7 +24,7 @@ from explorer.kernels.loops.find_extents import FindExtents
 from explorer.kernels.loops.row_wise import FindRows
 from explorer.kernels.order_operations import OrderOperations
 from explorer.kernels.passes import KERNELS, LowerToLoops, ScheduleLoops
-from explorer.kernels.program.build import BuiltProgram, MakeText, build_program
+from explorer.kernels.program.build import BuiltProgram, MakeText, SharedBlock, build_program
 from explorer.kernels.schedules import Machine
 from explorer.memory.moving import MoveBuffers
 from explorer.memory.planning import DEFAULT_ALIGNMENT_BYTES, PlanMemory, value_offsets
@@ -146,8 +146,10 @@ def build_planned(
     language: str | MakeText,
     inputs: Sequence[str],
     outputs: Sequence[str],
+    block: SharedBlock | None = None,
 ) -> BuiltProgram:
-    """A device function, every value where the plan has it; `language` as in `build_program`."""
+    """A device function, every value where the plan has it; `language`, `block` as in
+    `build_program`."""
     return build_program(
         snapshot,
         value_offsets(plan),
@@ -159,6 +161,7 @@ def build_planned(
         function=function,
         memories=program_memories(plan),
         spaces=value_memories(plan),
+        block=block,
     )
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.func import FuncOp
 
     from explorer.ir.program import Snapshot
-    from explorer.kernels.program.build import BuiltProgram
+    from explorer.kernels.program.build import BuiltProgram, SharedBlock
     from explorer.kernels.schedules import Machine
     from explorer.results import MemoryPlan, Program
     from explorer.runtime.assembly.functions import Disassembly
@@ -104,12 +104,13 @@ class OpenCLBackend(Backend):
         target: Target,
         inputs: Sequence[str],
         outputs: Sequence[str],
+        block: SharedBlock | None = None,
     ) -> BuiltProgram:
         """On a processor the cost model says whether its cores share the chain."""
         from explorer.backends.cores import cost_machine_of
         from explorer.kernels.program.sharing import judged_chain
 
-        built = super().build(snapshot, function, plan, target, inputs, outputs)
+        built = super().build(snapshot, function, plan, target, inputs, outputs, block)
         chain = built.program.chain
         device = self.device() if chain is not None and chain.is_shared else None
         if device is None or device.processor != "cpu" or target.schedules == "gpu":

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from explorer.memory.planners import Planner
     from explorer.passes.lower.partition import Refuses
     from explorer.runtime.cache import ProgramCache
+    from explorer.runtime.cache.weights import MappedWeights
     from explorer.runtime.devices import DeviceRecord
     from explorer.runtime.native.shared_arena import SharedArena
     from explorer.targets import Target
@@ -52,6 +53,8 @@ class Opening:
     """Of a backend that `builds_libraries`: the binary, where somebody has built it already."""
     time_limit_seconds: float = 120.0
     """Of one inference in a process of its own."""
+    weights: MappedWeights | None = None
+    """Where those of the program lie, where other programs read them, too."""
     arena: SharedArena | None = None
     """Of a part: what it shares with the other parts of its device."""
 

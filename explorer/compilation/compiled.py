@@ -57,7 +57,7 @@ from explorer.kernels.cost import estimate
 from explorer.kernels.in_place import FORMS, KernelForm
 from explorer.kernels.passes import KERNELS, ScheduleLoops
 from explorer.kernels.program.build import BuiltProgram
-from explorer.kernels.program.parts import build_parts
+from explorer.kernels.program.parts import build_parts, is_one_program
 from explorer.kernels.schedules.schedule import ScheduledKernel
 from explorer.memory.planning import MEMORIES, MEMORY, plans_of
 from explorer.passes.lower.stream_rows import CHAIN, StreamRows
@@ -91,6 +91,7 @@ from explorer.runtime.devices import DeviceRecord
 from explorer.runtime.executable import Executable
 from explorer.runtime.growing import with_length
 from explorer.runtime.native.shared_arena import shared_arenas
+from explorer.runtime.native.weight_block import WeightBlock
 from explorer.runtime.parts import open_parts
 from explorer.runtime.stateful import StatefulProgram
 from explorer.targets import Target
@@ -128,6 +129,9 @@ class Compiled:
         self._assembled: dict[str, KernelRecord] | None = None
         self._caches: list[ProgramCache] = []
         self._searches: dict[str, KernelSearch] = {}
+        self.weight_block: WeightBlock | None = None
+        """Where weights of other programs of the model lie that are loaded, too; set before the
+        program is built (`takes_weight_block`)."""
         self.code_bytes: int | None = None
         """Of the machine code, once the program was opened; None where there is none to read."""
         self.packages: list[PackageRecord] = []
@@ -418,14 +422,24 @@ class Compiled:
             companion = self.companions.get(device_of(function))
             if companion is not None:
                 return companion.built.parts.get(function.sym_name.data, companion.built)
-            plan = self.plans[function.sym_name.data]
-            built = self.backend.build(self.final, function, plan, self.target, inputs, outputs)
+            plan, target = self.plans[function.sym_name.data], self.target
+            given = (self.final, function, plan, target, inputs, outputs)
+            built = (
+                self.backend.build(*given, block=self.weight_block)
+                if self.weight_block is not None and self.takes_weight_block
+                else self.backend.build(*given)
+            )
             return replace(built, program=replace(built.program, processor=self.target.processor))
 
         made = build_parts(self.final, self.target.name, build, *self.port_names)
         entry = entry_function(self.final.program)
         length, sizes = length_of(entry), sizes_of_function(entry)
         return replace(made, program=replace(made.program, length=length, sizes=sizes))
+
+    @property
+    def takes_weight_block(self) -> bool:
+        """Whether the program is one of functions that can read their weights from one block."""
+        return self.backend.shares_weights and is_one_program(self.final.program, self.target.name)
 
     @cached_property
     def port_names(self) -> tuple[list[str], list[str]]:
@@ -522,6 +536,9 @@ class Compiled:
         def open_part(part: BuiltProgram) -> Executable:
             maker = self.compiled_of(part.program)
             shared = replace(opening, arena=arenas.get(part.program.target))
+            if self.weight_block is not None and self.takes_weight_block:
+                weights = self.weight_block.mapped(part.program.weights_bytes)
+                shared = replace(shared, weights=weights)
             opened = maker.backend.open(part, maker.device, shared)
             libraries.extend(maker.backend.libraries_of(opened))
             return opened

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from explorer.ir.program import Executor, Snapshot
     from explorer.ir.rewriting.passes import Pass, PassResult
-    from explorer.kernels.program.build import BuiltProgram
+    from explorer.kernels.program.build import BuiltProgram, SharedBlock
     from explorer.kernels.schedules import Machine as LoopMachine
     from explorer.passes.lower.partition import Needs, Refuses
     from explorer.results import MemoryPlan, Program
@@ -124,6 +124,7 @@ class NpuBackend(Backend):
         target: Target,
         inputs: Sequence[str],
         outputs: Sequence[str],
+        block: SharedBlock | None = None,
     ) -> BuiltProgram:
         from explorer.backends.npu.building import build_network
         from explorer.backends.npu.network import network_of

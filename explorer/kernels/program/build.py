@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
+from typing import Protocol
 
 import numpy as np
 from xdsl.dialects import func
@@ -73,6 +74,21 @@ class BuiltProgram:
         return self.packed.array()
 
 
+class SharedBlock(Protocol):
+    """A block of weights that several programs read."""
+
+    @property
+    def size_bytes(self) -> int: ...
+
+    def place(self, size_bytes: int, content: Callable[[], np.ndarray]) -> int:
+        """The offset of a weight in the block."""
+        ...
+
+    def first(self, size_bytes: int) -> np.ndarray:
+        """The first bytes of the block, constant."""
+        ...
+
+
 @dataclass(frozen=True)
 class KernelText:
     source: SourceText
@@ -108,6 +124,7 @@ def build_program(
     function: func.FuncOp | None = None,
     memories: Sequence[ProgramMemory] = (),
     spaces: Mapping[str, str] | None = None,
+    block: SharedBlock | None = None,
 ) -> BuiltProgram:
     """Prints every kernel of a device function and lays out its launches.
 
@@ -116,11 +133,12 @@ def build_program(
     by name, in bytes. `input_names` and `output_names` are the ports' names in order (default: the
     values' own). `steps`: those of every kernel's schedule, for the records. `memories`, `spaces`:
     the target's, where it has several, and in which one every value and scratch buffer lies.
+    `block`: where the weights lie that earlier programs have; by default there are none.
     """
     if function is None:
         function = only_device_function(snapshot.program)
     make_text = printed_in(language) if isinstance(language, str) else language
-    builder = _Builder(snapshot, function, offsets, spaces or {})
+    builder = _Builder(snapshot, function, offsets, spaces or {}, block)
     launches = [builder.launch(op) for op in builder.launches]
     packed = builder.pack_weights()  # while the kernels are printed
     used = {launch.kernel for launch in launches}
@@ -176,6 +194,7 @@ class _Builder:
         function: func.FuncOp,
         offsets: Mapping[str, int],
         spaces: Mapping[str, str],
+        block: SharedBlock | None,
     ):
         self.snapshot = snapshot
         self.function = function
@@ -189,6 +208,7 @@ class _Builder:
         self.results = list(last.operands)
         self.weight_slots: dict[str, WeightSlot] = {}
         self.weights_end = 0
+        self.block = block
         self.size = open_size_of(function, snapshot.program)
 
     # -- the open dimension ----------------------------------------------------------------------
@@ -267,8 +287,11 @@ class _Builder:
 
     def _weight_slot(self, name: str) -> WeightSlot:
         if name not in self.weight_slots:
-            size = self.snapshot.weights.form(name).size_bytes
-            self.weight_slots[name] = WeightSlot(name, self.weights_end, size)
+            weights, offset = self.snapshot.weights, self.weights_end
+            size = weights.form(name).size_bytes
+            if self.block is not None:
+                offset = self.block.place(size, lambda: weights[name])
+            self.weight_slots[name] = WeightSlot(name, offset, size)
             self.weights_end += -(-size // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
         return self.weight_slots[name]
 
@@ -276,8 +299,11 @@ class _Builder:
         """One constant block of bytes with every weight at its offset."""
         weights: Weights = self.snapshot.weights
         slots = tuple(self.weight_slots.values())
-        size_bytes = max(self.weights_end, ALIGNMENT_BYTES)
+        block = self.block
+        size_bytes = max(self.weights_end, ALIGNMENT_BYTES) if block is None else block.size_bytes
         form = ArrayForm((size_bytes,), np.dtype(np.uint8))
+        if block is not None:
+            return Deferred(form, lambda: block.first(size_bytes))
         return weights.later(form, lambda: packed_block(weights, slots, size_bytes))
 
     # -- values ----------------------------------------------------------------------------------

@@ -54,7 +54,7 @@ def build_parts(
     `keeps_values`: what goes between parts stays in the arena until the last part has read it.
     """
     calls = calls_of(snapshot.program)
-    if _is_one_of_the_target(calls, snapshot.program, target):
+    if is_one_program(snapshot.program, target):
         return build(calls[0].function, input_names, output_names)
     names = value_names(snapshot, calls, input_names)
     built: dict[str, BuiltProgram] = {}
@@ -99,8 +99,9 @@ def build_parts(
     return BuiltProgram(whole, snapshot.weights.later(form, side_by_side), built)
 
 
-def _is_one_of_the_target(calls: Sequence[PartCall], program: ModuleOp, target: str) -> bool:
+def is_one_program(program: ModuleOp, target: str) -> bool:
     """Whether the target runs the whole program: a companion's function has other ports."""
+    calls = calls_of(program)
     functions = [call.function for call in calls]
     is_alone = len(calls) == 1 and functions == device_functions(program)
     return is_alone and device_of(functions[0]) == target

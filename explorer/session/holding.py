@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from explorer.results import ProgramLookup
+from explorer.results.runs.sessions import WeightsReport
 from explorer.runtime.executable import Executable
 from explorer.session.signatures import Signature
 
@@ -27,6 +28,8 @@ class LoadedProgram:
     lookup: ProgramLookup | None = None
     """Where its binary came from."""
     calls: int = 0
+    weights: WeightsReport | None = None
+    """What of its weights earlier programs have; None for the first one."""
 
     @cached_property
     def is_for_ranges(self) -> bool:

@@ -34,6 +34,7 @@ from explorer.errors import ExplorerError, InputError, RangeError, UnsupportedEr
 from explorer.logs import logger
 from explorer.results import SessionCall, SessionProgram, SessionRecord
 from explorer.results.displayed import Displayed
+from explorer.results.runs.sessions import WeightsReport
 from explorer.runtime.cache import ProgramCache
 from explorer.runtime.cache.requests import sizes_of
 from explorer.runtime.cache.saved_programs import NEVER, Startable
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 
     from explorer.backends.interface import Backend
     from explorer.compilation.settings.options import CompileOptions
+    from explorer.compilation.sharing_weights import SharedWeights
     from explorer.files import ModelPath
     from explorer.importers import SourceModel
     from explorer.targets.names import TargetName
@@ -78,6 +80,8 @@ OWN_OPTIONS = (
 Mode = Literal["strict", "lazy", "asynchronous"]
 MODES: tuple[str, ...] = get_args(Mode)
 Inputs = Mapping[str, np.ndarray]
+MAKING = ("compiled", "started", "specialized")
+"""Events of the first call of a program."""
 MAX_FORMS = 1000
 """That are known by heart: the sizes of a bucket may be many."""
 MAX_CALLS = 10_000
@@ -136,6 +140,9 @@ class Session(Closing, Displayed):
         self._last_miss = ""
         self._options = options
         self._past = GrowingPast()
+        self._weights: SharedWeights | None = None
+        self._files: set[str] = set()
+        """Digests of the weights of saved programs."""
         self._specializing = Specializing(specialize_after)
         self._grown: list[tuple[LoadedProgram, GrownForm]] = []
         self._fallback = Fallback(lambda: self.model, meanwhile, threads)
@@ -226,10 +233,13 @@ class Session(Closing, Displayed):
                     reason += f"; {why}"
                 for why in filter(None, (self._past.refused, self._past.opened)):
                     reason += f"; {why}"
+            if program is not None and event == "hit":
+                event, reason = self._first_of_specialized(program)
+            if program is not None and event in MAKING:
+                report = program.weights
+                reason += f"; {report}" if report is not None and report.copied_bytes else ""
             text = str(self._plain(given))
             if program is not None:
-                if event == "hit":
-                    event, reason = self._first_of_specialized(program)
                 if program.is_for_ranges and self._specializing.is_due(form):
                     self._specialize(given)
                 program.calls += 1
@@ -423,6 +433,7 @@ class Session(Closing, Displayed):
         if not isinstance(found, Startable):
             self._not_kept[signature] = found.reason
             return None
+        found, report = self._with_weights(found)
         threads = self._threads_of(backend_named(found.kept.language))
         how = (threads, self._isolated, self._affinity)
         compile_for = compiler_for_sizes(
@@ -436,12 +447,27 @@ class Session(Closing, Displayed):
             executable,
             time.perf_counter() - started,
             next(reversed(self._cache.looked), None) if found.kept.binaries else None,
+            weights=report,
         )
+
+    def _with_weights(self, found: Startable) -> tuple[Startable, WeightsReport | None]:
+        """A saved program with weights where those of earlier programs lie, if they do; and what
+        of them is there twice."""
+        if self._weights is not None:
+            return self._weights.adopt(found)
+        digest, size = found.kept.weights, found.block.nbytes
+        is_first, is_same = not self._files, digest in self._files
+        self._files.add(digest)
+        if is_first:
+            return found, None
+        own = WeightsReport(copied_bytes=size, reasons=("they are in a file of their own",))
+        return found, WeightsReport(shared_bytes=size) if is_same else own
 
     def _compile(self, given: Inputs, has_ranges: bool = True) -> LoadedProgram:
         """A program for inputs; without ranges for their sizes alone."""
         from explorer.compilation import compile_model
         from explorer.compilation.saving_programs import keep
+        from explorer.compilation.sharing_weights import SharedWeights
         from explorer.ir.evaluation import entry_function, specialized_inputs
 
         started = time.perf_counter()
@@ -470,6 +496,9 @@ class Session(Closing, Displayed):
             if isinstance(error, UnsupportedError) or not self._buckets.narrow(given):
                 self._buckets.refuse(dimensions, error.message)
             return self._compile(given)
+        if self._weights is None:
+            self._weights = SharedWeights()
+        compilation, report = self._weights.build(compilation)
         entry = entry_function(compilation.passes[0].after.program)
         ranges |= ranges_of(compilation.program.length)
         signature = Signature.of(given, specialized_inputs(entry), ranges)
@@ -484,7 +513,7 @@ class Session(Closing, Displayed):
         lookup = next(reversed(compilation.lookups), None)
         if self._source.request is not None and capacity is None:
             keep(compilation, self._source.request, self._cache, given, seconds)
-        return LoadedProgram(signature, compilation, executable, seconds, lookup)
+        return LoadedProgram(signature, compilation, executable, seconds, lookup, weights=report)
 
     def _threads_of(self, backend: Backend) -> int | None:
         """A session's threads are of the processor: a driver has its own."""

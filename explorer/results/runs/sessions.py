@@ -27,6 +27,21 @@ class SessionCall:
     """That the call waited for."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class WeightsReport:
+    """Which weights a program of a session has together with earlier ones."""
+
+    shared_bytes: int = 0
+    copied_bytes: int = 0
+    """That no earlier program has, or that are there in another layout or block."""
+    reasons: tuple[str, ...] = ()
+    """Of copies."""
+
+    def __str__(self) -> str:
+        found = f"{self.shared_bytes:,} bytes of weights are those of earlier programs"
+        return "; ".join([f"{found}, {self.copied_bytes:,} are added", *self.reasons])
+
+
 @dataclass(frozen=True)
 class SessionProgram:
     """One program that a session holds."""

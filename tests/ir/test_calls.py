@@ -1,5 +1,7 @@
 """Calls of programs with open sizes."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -36,6 +38,21 @@ def test_the_lengths_of_a_loop_are_kept_until_it_comes_again():
     arrays = [{"x": np.zeros(size, np.float32)} for size in range(1, 301)]
     first = [calls.call_of(inputs) for inputs in arrays]
     assert all(calls.call_of(a) is call for a, call in zip(arrays, first, strict=True))
+
+
+def test_equal_sizes_are_one_call_however_they_are_given():
+    calls = Calls(of_rows(8))
+    call = calls.call_of({"x": np.zeros(3, np.float32)})
+    assert call is not None and call.sizes == {"n": 3}
+    assert calls.call_of({"x": np.ones(3, np.float32), "other": np.zeros(5)}) is call
+    unfit: list[Any] = [{}, {"x": np.float32(1)}, {"x": [1.0, 2.0]}]
+    for inputs in unfit:  # which are reported where all inputs are checked
+        found = calls.call_of(inputs)
+        assert found is not None and found.sizes == {}
+    whole = {"x": np.zeros(8), "size.n": np.array(3), "valid.n": np.arange(8) < 3}
+    assert calls.call_of(whole) is None
+    with pytest.raises(InputError, match="n is 9 in the inputs"):
+        calls.call_of({"x": np.zeros(9)})
 
 
 def test_masks_that_are_kept_have_a_limit_of_bytes():

@@ -104,9 +104,9 @@ MAX_KEPT_BYTES = 2**24
 """Of the numbers and masks that are kept."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Call:
-    """What calls of equal sizes share."""
+    """What calls of equal sizes share; there is one for each of them."""
 
     sizes: dict[str, int]
     added: dict[str, np.ndarray]
@@ -133,6 +133,8 @@ class Calls:
 
     def __init__(self, sizes: OpenSizes) -> None:
         self.sizes = sizes
+        self._axes = tuple((axis.name, axis.axis) for axis in sizes.inputs)
+        self._first_added = sizes.added[0] if sizes.added else None
         self._kept: dict[tuple[int, ...], Call] = {}
         self._kept_bytes = 0
 
@@ -168,14 +170,17 @@ class Calls:
 
         InputError where no call has such sizes.
         """
-        shapes = {name: np.shape(array) for name, array in inputs.items()}
-        key = tuple(
-            shapes[axis.name][axis.axis] if len(shapes.get(axis.name, ())) > axis.axis else -1
-            for axis in self.sizes.inputs
-        )
-        is_given = bool(self.sizes.added) and self.sizes.added[0] in inputs
-        if key in self._kept and not is_given:
-            return self._kept[key]
+        try:
+            key = tuple([inputs[name].shape[axis] for name, axis in self._axes])
+        except (AttributeError, IndexError, KeyError):
+            shapes = {name: np.shape(array) for name, array in inputs.items()}
+            key = tuple(
+                shapes[name][axis] if len(shapes.get(name, ())) > axis else -1
+                for name, axis in self._axes
+            )
+        kept = self._kept.get(key)
+        if kept is not None and self._first_added not in inputs:
+            return kept
         sizes = sizes_of_call(self.sizes, inputs)
         if sizes is None:
             return None

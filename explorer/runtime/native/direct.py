@@ -65,14 +65,13 @@ class KeptState:
 class BoundCall:
     """The places of what a call of some sizes has."""
 
-    call: Call
     inputs: tuple[PortView, ...]
     cleared: tuple[np.ndarray, ...]
     """Places of integers of which a call has a part: the others may be indices, and are 0."""
     added: tuple[tuple[np.ndarray, np.ndarray], ...]
     """Places of numbers and masks, and their contents."""
-    outputs: tuple[tuple[str, np.ndarray, tuple[int, ...]], ...]
-    """Name, part of the place and shape of each."""
+    outputs: tuple[tuple[str, np.ndarray, tuple[int, ...] | None], ...]
+    """Name, part of the place and shape of each; None: that of the part."""
 
 
 class Loaded(Protocol):
@@ -111,7 +110,7 @@ class DirectCalls:
             if program.sizes is None
             else (_by_name(program.sizes.inputs), _by_name(program.sizes.outputs))
         )
-        self._bound_calls: OrderedDict[tuple[int, ...], BoundCall] = OrderedDict()
+        self._bound_calls: OrderedDict[Call, BoundCall] = OrderedDict()
         if program.size is not None:
             start = program.size.offset_bytes
             self._size = self._bytes[start : start + program.size.size_bytes].view(np.int64)
@@ -167,10 +166,9 @@ class DirectCalls:
     def _run_call(self, call: Call, inputs: Mapping[str, np.ndarray]) -> Arrays:
         """Copies what a call has, into the first elements of each axis, and nothing else."""
         assert self._calls is not None
-        key = tuple(call.sizes.values())
-        bound = self._bound_calls.get(key)
-        if bound is None or bound.call is not call:
-            bound = self._bound_calls[key] = self._bind_call(call)
+        bound = self._bound_calls.get(call)
+        if bound is None:
+            bound = self._bound_calls[call] = self._bind_call(call)
             if len(self._bound_calls) > MAX_SIZES:
                 self._bound_calls.popitem(last=False)
         for place in bound.cleared:
@@ -185,7 +183,10 @@ class DirectCalls:
         for place, array in bound.added:
             place[...] = array
         self._execute()
-        return {name: part.copy().reshape(shape) for name, part, shape in bound.outputs}
+        return {
+            name: part.copy() if shape is None else part.copy().reshape(shape)
+            for name, part, shape in bound.outputs
+        }
 
     def _bind_call(self, call: Call) -> BoundCall:
         assert self._calls is not None
@@ -199,16 +200,17 @@ class DirectCalls:
             inputs.append(PortView(place.name, part.shape, place.dtype, part))
             if part.shape != place.shape and place.dtype.kind != "f":
                 cleared.append(place.array)
-        outputs: list[tuple[str, np.ndarray, tuple[int, ...]]] = []
+        outputs: list[tuple[str, np.ndarray, tuple[int, ...] | None]] = []
         for place in self._fixed.outputs:
             cut = cut_of(place.shape, self._open_outputs.get(place.name, ()), call.sizes)
-            outputs.append((place.name, cut.part(place.array), cut.joined))
+            part = cut.part(place.array)
+            outputs.append((place.name, part, None if part.shape == cut.joined else cut.joined))
         added = [
             (place.array, call.added[place.name])
             for place in self._fixed.inputs
             if place.name in call.added
         ]
-        return BoundCall(call, tuple(inputs), tuple(cleared), tuple(added), tuple(outputs))
+        return BoundCall(tuple(inputs), tuple(cleared), tuple(added), tuple(outputs))
 
     def _copy_valid(
         self,

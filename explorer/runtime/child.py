@@ -74,7 +74,10 @@ class Child:
         """The answer to a request, whatever happens to the child."""
         is_new = not self._has_answered
         process = self._process or self._start()
-        assert process.stdin is not None
+        assert process.stdin is not None and self._log is not None
+        if not is_new:  # its last words are about this request
+            self._log.seek(0)
+            self._log.truncate()
         try:
             process.stdin.write(json.dumps(request).encode() + b"\n")
             process.stdin.flush()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import textwrap
 from pathlib import Path
 
@@ -92,3 +94,43 @@ def test_outcomes_come_by_device_in_the_order_of_the_cases():
         ("test_abs", "CPU", "passed"),
     ]
     assert seen == [(1, 4), (2, 4), (3, 4), (4, 4)]
+
+
+FORKS = """
+    import os, sys
+    from verification.forks import answer_in_forks
+
+    answered = []
+
+    def answer(request):
+        print("about", request["case"], file=sys.stderr)
+        if request["signal"]:
+            os.kill(os.getpid(), request["signal"])
+        answered.append(request["case"])
+        return {"answered": answered, "of": os.getppid(), "ratio": 1 / request["divisor"]}
+
+    answer_in_forks(answer, int(sys.argv[1]))
+"""
+
+
+def test_a_fork_leaves_nothing_to_the_next_and_its_end_is_the_end_of_the_child(tmp_path: Path):
+    script = tmp_path / "forks.py"
+    script.write_text(textwrap.dedent(FORKS))
+    child = Child((str(script),), environment={"PYTHONPATH": os.pathsep.join(sys.path)})
+
+    def ask(case: str, signal: int = 0, divisor: int = 1) -> dict:
+        return child.ask({"case": case, "signal": signal, "divisor": divisor}, 30.0)
+
+    try:
+        one, two = ask("one"), ask("two")
+        assert (one["answered"], two["answered"]) == (["one"], ["two"])
+        assert one["of"] == two["of"]
+        for signal, name in ((9, "SIGKILL"), (11, "SIGSEGV"), (15, "SIGTERM")):
+            killed = ask("three", signal)
+            assert killed["reason"] == f"the process ended with {name}: about three"
+            assert killed["status"] == "crashed"
+        raised = ask("four", divisor=0)
+        assert raised["reason"].endswith("status 1: ZeroDivisionError: division by zero")
+        assert ask("five")["answered"] == ["five"]
+    finally:
+        child.close()

@@ -1,4 +1,4 @@
-"""Many checks, each in a child process with bounds; what was found is kept line by line.
+"""Many checks, each in a process of its own with bounds; what was found is kept line by line.
 
     results = run_jobs(jobs, Path("models.jsonl"), limits, report)
 
@@ -100,34 +100,32 @@ def run_jobs(
     """The results in the jobs' order. `record`: where they are kept; None for nowhere."""
     kept = read_record(record) if record is not None and record.exists() else {}
     results = []
-    for number, job in enumerate(jobs):
-        known = kept.get(job.key)
-        if known is None or known["fingerprint"] != job.fingerprint:
-            known = _run(job, cases, folder, limits)
-            if record is not None:
-                append_line(record, json.dumps(known))
-        results.append(known)
-        if report is not None:
-            report(job, known, number, len(jobs))
+    child = Child(PROGRAM, [str(limits.gibibytes)])
+    try:
+        for number, job in enumerate(jobs):
+            known = kept.get(job.key)
+            if known is None or known["fingerprint"] != job.fingerprint:
+                answer = child.ask(_request(job, cases, folder), limits.seconds)
+                own = {"model": job.path.stem, "target": job.target, "task": job.task}
+                known = {**answer, **own, "fingerprint": job.fingerprint}
+                if record is not None:
+                    append_line(record, json.dumps(known))
+            results.append(known)
+            if report is not None:
+                report(job, known, number, len(jobs))
+    finally:
+        child.close()
     return results
 
 
-def _run(job: Job, cases: Path | None, folder: Path, limits: Limits) -> Result:
-    """One job in a child of its own: what a model leaves behind is gone with it."""
-    request = {
+def _request(job: Job, cases: Path | None, folder: Path) -> dict[str, str]:
+    return {
         "task": job.task,
         "path": str(job.path.resolve()),
         "target": job.target,
         "cases": "" if cases is None else str(cases.resolve()),
         "folder": str(folder.resolve()),
     }
-    child = Child(PROGRAM, [str(limits.gibibytes)])
-    try:
-        answer = child.ask(request, limits.seconds)
-    finally:
-        child.close()
-    own = {"model": job.path.stem, "target": job.target, "task": job.task}
-    return {**answer, **own, "fingerprint": job.fingerprint}
 
 
 def read_record(path: Path) -> dict[tuple[str, str, str], Result]:

@@ -1,4 +1,5 @@
-"""A child process that checks one model, so that a crash or an endless loop is one result more.
+"""A child process that checks models, each in a fork of its own, so that a crash or an endless loop
+is one result more.
 
 python -m verification.checks.process REPLY_FD GIBIBYTES
 
@@ -8,9 +9,7 @@ parent  ── {"task": "passes", "path": ..., "target": "cpu", "cases": ..., "f
 
 from __future__ import annotations
 
-import json
 import math
-import os
 import sys
 import warnings
 from dataclasses import asdict
@@ -22,6 +21,7 @@ from explorer.errors import ExplorerError
 from explorer.runtime.processes import limit_memory
 from verification.checks.examine import FAILED, REFUSED, examine, one_line
 from verification.checks.labels import measure
+from verification.forks import answer_in_forks
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
@@ -45,10 +45,7 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
 def main() -> None:
     warnings.simplefilter("ignore")  # of NumPy, about infinities
     limit_memory(int(sys.argv[2]) << 30)
-    with os.fdopen(int(sys.argv[1]), "w") as replies:
-        for line in sys.stdin:
-            replies.write(json.dumps(_finite(answer(json.loads(line)))) + "\n")
-            replies.flush()
+    answer_in_forks(lambda request: _finite(answer(request)), int(sys.argv[1]))
 
 
 def _finite(data: Any) -> Any:

@@ -1,9 +1,12 @@
 """How cases are compared."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from explorer.cli import main
+from verification.conformance import onnx_cases
 from verification.conformance.pytorch import needed
 from verification.conformance.suite import Suite, _Runner
 
@@ -11,6 +14,32 @@ from verification.conformance.suite import Suite, _Runner
 def test_sequences_of_single_numbers_can_be_compared() -> None:
     """A case of onnx whose sequence begins with a number, at which onnx's own runner gives up."""
     assert Suite().run("test_loop16_seq_none", "node", "INTERPRETER").passed
+
+
+@pytest.mark.parametrize(
+    ("name", "group"),
+    [
+        ("test_relu", "node"),
+        ("test_hardswish_expanded", "node"),
+        ("test_ai_onnx_ml_label_encoder_string_int", "node"),
+        ("test_expand_shape_model1", "simple"),
+    ],
+)
+def test_one_case_is_found_without_the_others(name: str, group: str, monkeypatch) -> None:
+    if group == "node":
+        monkeypatch.delattr(onnx_cases, "load_group")
+    assert onnx_cases.find_case(name, group).name == name
+
+
+def test_a_case_whose_name_is_written_nowhere_is_found_among_all(monkeypatch) -> None:
+    asked = []
+    relu = onnx_cases.find_case("test_relu", "node")
+    composed = replace(relu, name="test_composed")
+    monkeypatch.setattr(onnx_cases, "load_group", lambda group: asked.append(group) or [composed])
+    assert onnx_cases.find_case("test_composed", "node") is composed
+    assert asked == ["node"]
+    with pytest.raises(KeyError, match="test_none"):
+        onnx_cases.find_case("test_none", "node")
 
 
 @pytest.mark.parametrize(

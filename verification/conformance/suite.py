@@ -22,10 +22,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
+from unittest.mock import patch
 
 import onnx
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto
-from onnx.backend.test.loader import load_model_tests
+from onnx.backend.base import Backend
+from onnx.backend.test import runner
+from onnx.backend.test.case.test_case import TestCase
 from onnx.backend.test.runner import Runner
 
 from explorer.compilation import Compilation
@@ -33,6 +36,7 @@ from explorer.errors import BuildError, DeviceError, ExplorerError, UnsupportedE
 from explorer.onnx_backend.backend import Opener, Representation, backend_for
 from explorer.runtime.executable import Executable
 from verification.conformance.coverage import not_generated, values_from_inputs
+from verification.conformance.onnx_cases import find_case, load_group
 from verification.conformance.oracle import ORACLE, OracleBackend
 
 CATEGORIES = {
@@ -92,7 +96,7 @@ def load_cases(groups: tuple[str, ...] = GROUPS) -> list[Case]:
     """onnx's cases of some groups, by group and name."""
     cases = []
     for group in groups:
-        for case in _quietly(lambda group=group: load_model_tests(kind=group)):
+        for case in _quietly(lambda group=group: load_group(group)):
             model = case.model if case.model is not None else onnx.load(_model_path(case))
             cases.append(Case(case.name, group, operators_of(model)))
     return sorted(cases, key=lambda c: (GROUPS.index(c.group), c.name))
@@ -132,7 +136,7 @@ def walk_nodes(graph: GraphProto) -> Iterator[NodeProto]:
 
 
 class Suite:
-    """Runs cases by name; onnx's runner is made once per device, which takes some seconds."""
+    """Runs cases by name; of onnx's cases it loads those that it runs."""
 
     def __init__(self, open_program: Opener | None = None) -> None:
         self._open = open_program or open_here
@@ -143,6 +147,7 @@ class Suite:
         if device not in self._tests:
             self._tests[device] = _Tests.on(device, self._open)
         tests = self._tests[device]
+        _quietly(lambda: find_case(case, group))  # what it loads is not the case's own time
         started = time.perf_counter()
 
         def run() -> tuple[str, str] | None:
@@ -172,8 +177,16 @@ class _Runner(Runner):
     """onnx's runner, with sequences compared tensor by tensor.
 
     onnx's own looks into every tensor of a sequence as if it were another list of outputs, which
-    ends with a TypeError at tensors of rank 0 and leaves the shapes of others unseen.
+    ends with a TypeError at tensors of rank 0 and leaves the shapes of others unseen. And onnx's
+    own has all cases.
     """
+
+    def __init__(self, backend: type[Backend], case: TestCase, group: str) -> None:
+        def load(kind: str) -> list[TestCase]:
+            return [case] if kind == group else []
+
+        with patch.object(runner, "load_model_tests", load):
+            super().__init__(backend)
 
     @classmethod
     def assert_similar_outputs(
@@ -197,14 +210,14 @@ class _Runner(Runner):
 class _Tests:
     """onnx's tests for one device, and the models that the running one prepared."""
 
-    classes: dict[str, type[unittest.TestCase]]
+    backend: type[Backend]
     seen: list[Representation] = field(default_factory=list)
 
     @classmethod
     def on(cls, device: str, open_program: Opener) -> _Tests:
         seen: list[Representation] = []
         if device == ORACLE:
-            return cls(_quietly(lambda: _Runner(OracleBackend).test_cases), seen)
+            return cls(OracleBackend, seen)
 
         class Watched(backend_for(device, open_program)):
             """The backend unchanged; what it prepares can be looked at afterwards."""
@@ -217,11 +230,13 @@ class _Tests:
                 cls.watchers.append(representation)
                 return representation
 
-        return cls(_quietly(lambda: _Runner(Watched).test_cases), seen)
+        return cls(Watched, seen)
 
     def run(self, case: str, group: str) -> None:
         """Raises what the test raises; AssertionError for numbers that differ."""
-        test = self.classes[CATEGORIES[group]](f"{case}_cpu")
+        found = _quietly(lambda: find_case(case, group))
+        classes = _Runner(self.backend, found, group).test_cases
+        test = classes[CATEGORIES[group]](f"{case}_cpu")
         with contextlib.redirect_stdout(io.StringIO()):
             _quietly(test.debug)
 

@@ -32,12 +32,12 @@ class Template:
 
 def collect() -> dict[str, list[Template]]:
     """onnx's node tests by operator; those whose model has one node. Takes some 20 seconds."""
-    from onnx.backend.test.loader import load_model_tests  # it computes every test's results
+    from verification.conformance.onnx_cases import load_group  # it computes every test's results
 
     found: dict[str, list[Template]] = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        cases = load_model_tests(kind="node")
+        cases = load_group("node")
     for case in cases:
         if case.model is None or len(case.model.graph.node) != 1 or not case.data_sets:
             continue

@@ -161,7 +161,7 @@ def main() -> None:
             ("timeline", ".timeline-plot", ("zoom", "pan", "hover")),
             ("memory", ".memory-plot", ("hover", "drag")),
         ):
-            with browsing.watched(browser, timeout_seconds=60) as seen:
+            with browsing.watched(browser, timeout_seconds=60, motion="no-preference") as seen:
                 seen.page.goto(f"{path.as_uri()}#pass=2&dock={dock}")
                 seen.page.wait_for_selector(f"{selector} canvas")
                 seen.page.wait_for_timeout(1500)

@@ -118,9 +118,9 @@ def timings_of(browser: Browser, path: Path, trace: Trace, repeats: int) -> Timi
     """The page is opened anew for every paint; steps and selections happen in the last one."""
     paints = []
     for _ in range(repeats - 1):
-        with browsing.watched(browser, timeout_seconds=60) as seen:
+        with browsing.watched(browser, timeout_seconds=60, motion="no-preference") as seen:
             paints.append(first_paint(seen.page, path))
-    with browsing.watched(browser, timeout_seconds=60) as seen:
+    with browsing.watched(browser, timeout_seconds=60, motion="no-preference") as seen:
         paints.append(first_paint(seen.page, path))
         steps = step_seconds(seen.page, trace)
         searches = search_seconds(seen.page, trace, repeats)

@@ -129,7 +129,10 @@ def timed(page: Page, act: str, done: str) -> float:
 
 def measure_start(browser: Browser, model: Path) -> None:
     begin = time.perf_counter()
-    with served(model) as address, browsing.watched(browser, timeout_seconds=120) as seen:
+    with (
+        served(model) as address,
+        browsing.watched(browser, timeout_seconds=120, motion="no-preference") as seen,
+    ):
         answered = time.perf_counter()
         seen.page.goto(address, wait_until="commit")
         seen.page.wait_for_selector(".node")
@@ -167,7 +170,10 @@ def measure_large(browser: Browser, nodes: int, repeats: int) -> None:
         path = Path(folder) / f"large_{nodes}.onnx"
         onnx.save(large_model(nodes), path)
         begin = time.perf_counter()
-        with served(path) as address, browsing.watched(browser, timeout_seconds=60) as seen:
+        with (
+            served(path) as address,
+            browsing.watched(browser, timeout_seconds=60, motion="no-preference") as seen,
+        ):
             page = seen.page
             page.add_init_script(DEEP)
             page.goto(address, wait_until="commit")

@@ -87,7 +87,9 @@ def measure_pages(paths: Sequence[str]) -> None:
             os.environ[WORKSPACES] = str(Path(folder) / str(number))
             with (
                 SERVED.served(Path(path)) as address,
-                SERVED.browsing.watched(browser, timeout_seconds=SERVED.COMPILE_SECONDS) as seen,
+                SERVED.browsing.watched(
+                    browser, timeout_seconds=SERVED.COMPILE_SECONDS, motion="no-preference"
+                ) as seen,
             ):
                 page = seen.page
                 page.add_init_script(SERVED.DEEP + MARKS)

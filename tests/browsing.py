@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from playwright.sync_api import (
     Browser,
@@ -64,6 +64,10 @@ FLAGS = (
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
 )
 SIZE = ViewportSize(width=1440, height=900)
+Motion = Literal["reduce", "no-preference"]
+CALM: Motion = "reduce"
+"""What pages are told of the person's wish: to draw what moves takes a third of the processor time
+of a journey. Tests of motion and benchmarks ask for it."""
 LOCAL = re.compile(r"(file|data|blob|about):|(https?|wss?)://127\.0\.0\.1[:/]")
 CURRENT_PASS = '.pass-row[aria-current="step"] .pass-name'
 BUSY_SECONDS = 20
@@ -187,10 +191,16 @@ def answers(browser: Browser) -> bool:
 
 @contextmanager
 def watched(
-    browser: Browser, width: int = 1440, height: int = 900, timeout_seconds: float = 15
+    browser: Browser,
+    *,
+    width: int = 1440,
+    height: int = 900,
+    timeout_seconds: float = 15,
+    motion: Motion = CALM,
 ) -> Iterator[Watched]:
     """A new page in a context of its own: no cookies and no storage are shared."""
-    context = browser.new_context(viewport={"width": width, "height": height})
+    size = ViewportSize(width=width, height=height)
+    context = browser.new_context(viewport=size, reduced_motion=motion)
     page = context.new_page()
     page.set_default_timeout(1000 * timeout_seconds)
     try:
@@ -258,7 +268,7 @@ class ReusedPage:
 
     @contextmanager
     def lent(self, timeout_seconds: float = 15) -> Iterator[Watched]:
-        page = self._page or self._browser.new_context(viewport=SIZE).new_page()
+        page = self._page or self._new_page()
         self._page = None  # a test that leaves it in another state than here is not the last one
         page.set_default_timeout(1000 * timeout_seconds)
         with watching(page) as seen:
@@ -266,13 +276,16 @@ class ReusedPage:
         page.goto("about:blank")
         page.mouse.up()
         page.set_viewport_size(SIZE)
-        page.emulate_media(color_scheme="null", reduced_motion="null")
+        page.emulate_media(color_scheme="null", reduced_motion=CALM)
         session = page.context.new_cdp_session(page)
         for origin in {origin_of(address) for address in seen.requests} - {""}:
             session.send("Storage.clearDataForOrigin", {"origin": origin, "storageTypes": "all"})
         session.detach()
         page.context.clear_cookies()
         self._page = page
+
+    def _new_page(self) -> Page:
+        return self._browser.new_context(viewport=SIZE, reduced_motion=CALM).new_page()
 
 
 def origin_of(address: str) -> str:

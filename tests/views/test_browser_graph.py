@@ -109,6 +109,7 @@ def test_a_selection_moves_no_graph_that_is_in_sight_as_a_whole(opened: Any, tra
 def test_what_stays_keeps_its_place_and_is_seen_to_move(opened: Any, medium: Trace) -> None:
     watched = opened(medium, link="pass=1&blocks=false&selection=conv_a_5")
     page = watched.page
+    page.emulate_media(reduced_motion="no-preference")
     selected = '.node.selected[data-id="conv_a_5"]'
     with watched.step("what is selected stays where it is on the screen"):
         page.wait_for_selector(selected)

@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 MODEL = "digits_cnn.onnx"
-MEASURED = 60_000
+MEASURED = 180_000
 
 
 def test_numbers_are_judged_moved_by_levers_and_compared_and_the_model_is_edited(

@@ -31,6 +31,7 @@ from explorer.views.catalog import (
     timeline,
     weights,
 )
+from explorer.views.fixed_numbers import PASSES
 from explorer.views.needs import part_named
 from explorer.views.view import JAVASCRIPT, Pane, View
 
@@ -75,6 +76,7 @@ VIEWS: tuple[View, ...] = (
         pane=Pane(
             module=JAVASCRIPT / "frame" / "replay.js",
             function="replayView",
+            moves=PASSES,
             key="w",
             redraws=("rewrite",),
         ),
@@ -191,6 +193,7 @@ def tabs_payload(trace: Trace, views: Sequence[View]) -> list[Json]:
             "redraws": list(pane.redraws),
             "count": None if pane.count is None else pane.count(trace),
             "optional": pane.is_optional,
+            "moves": pane.moves,
             "session": pane.is_for_sessions,
         }
         for view in views

@@ -115,7 +115,8 @@ class Column:
     """Whether text and HTML, which have less room, leave it out."""
     moves: str = ""
     """A quantity of `results.levers`: in the page a press on a number opens what moves it, that of
-    the first column's kernel or tensor first."""
+    the first column's kernel or tensor first. Or a sentence: why no decision moves it. Empty: what
+    `Pane.moves` says."""
 
 
 @dataclass(frozen=True, kw_only=True)

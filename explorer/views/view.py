@@ -68,6 +68,9 @@ class Pane:
     """Whether there is no tab where the trace lacks what the view needs."""
     is_drawn_of_payload: bool = False
     """Whether the page gets the payload alone, and no parts of a specification."""
+    moves: str = ""
+    """What its numbers are about, where their unit or column does not say it: a quantity of
+    `results.levers`, or why no decision moves them (fixed_numbers.py)."""
     is_for_sessions: bool = False
     """Whether the served app has the tab in any case."""
 

@@ -349,6 +349,7 @@ VIEW = View(
     specification=accuracy,
     json=lambda trace, _: trace.accuracy,
     pane=Pane(
+        moves="sqnr_db",
         module=JAVASCRIPT / "measures" / "accuracy.js",
         function="accuracyView",
         key="a",

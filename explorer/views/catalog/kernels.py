@@ -69,7 +69,7 @@ def _columns(peak: float) -> tuple[Column, ...]:
             hint="arithmetic intensity: low means bound by memory",
             moves="seconds",
         ),
-        Column(key="steps", title="steps", format="count", hint="schedule steps"),
+        Column(key="steps", title="steps", format="count", hint="schedule steps", moves="seconds"),
         Column(
             key="lines", title="lines", format="count", hint="lines of source", moves="code_bytes"
         ),
@@ -162,6 +162,7 @@ VIEW = View(
     specification=kernels,
     faces=_faces,
     pane=Pane(
+        moves="seconds",
         module=JAVASCRIPT / "measures" / "kernels.js",
         function="kernelsView",
         key="n",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from explorer.results import Trace
 from explorer.results.runs.counted import CountedLayer, CountedRun
+from explorer.views.fixed_numbers import COST_MODEL
 from explorer.views.numbers import (
     format_change,
     format_count,
@@ -50,6 +51,7 @@ COLUMNS = (
         format="count",
         hint="predicted less simulated cycles",
         is_for_page=True,
+        moves=COST_MODEL,
     ),
     Column(
         key="share",
@@ -215,7 +217,7 @@ def _terms(layer: CountedLayer) -> TableSpec:
         columns=(
             Column(key="queue", title="queue"),
             Column(key="what", title="what"),
-            Column(key="count", title="times", format="count"),
+            Column(key="count", title="times", format="count", moves="cycles"),
             Column(key="cycles", title="cycles", format="count", moves="cycles"),
             Column(key="why", title="why"),
         ),
@@ -244,8 +246,8 @@ def _uses(layer: CountedLayer) -> TableSpec:
             Column(key="scratchpad", title="scratchpad"),
             Column(key="content", title="content"),
             Column(key="elements", title="elements"),
-            Column(key="offset", title="from byte", format="count"),
-            Column(key="size", title="bytes", format="count"),
+            Column(key="offset", title="from byte", format="count", moves="cycles"),
+            Column(key="size", title="bytes", format="count", moves="cycles"),
             Column(key="start", title="from cycle", format="count", moves="cycles"),
             Column(key="ready", title="ready", format="count", moves="cycles"),
             Column(key="end", title="to", format="count", moves="cycles"),
@@ -263,6 +265,7 @@ VIEW = View(
     json=lambda trace, _: counted_of(trace),
     payload=layers_payload,
     pane=Pane(
+        moves="cycles",
         module=JAVASCRIPT / "measures" / "layers.js",
         function="layersView",
         key="v",

@@ -64,15 +64,15 @@ STRATEGIES = (
 )
 MEMORIES = (
     Column(key="memory", title="memory", format="name"),
-    Column(key="peak", title="peak", format="bytes"),
-    Column(key="buffers", title="buffers", format="count"),
+    Column(key="peak", title="peak", format="bytes", moves="peak_bytes"),
+    Column(key="buffers", title="buffers", format="count", moves="peak_bytes"),
 )
 FIT = (
     Column(key="taken", title="", format="name"),
     Column(key="address", title="decision", format="name"),
-    Column(key="before", title="before", format="bytes"),
-    Column(key="after", title="after", format="bytes"),
-    Column(key="time", title="adds", format="seconds"),
+    Column(key="before", title="before", format="bytes", moves="peak_bytes"),
+    Column(key="after", title="after", format="bytes", moves="peak_bytes"),
+    Column(key="time", title="adds", format="seconds", moves="seconds"),
     Column(key="reason", title="why"),
 )
 REFUSED = (
@@ -359,6 +359,7 @@ VIEW = View(
     json=lambda trace, _: trace.memory,
     payload=_payload,
     pane=Pane(
+        moves="peak_bytes",
         module=JAVASCRIPT / "memory" / "memory.js",
         function="memoryView",
         key="m",

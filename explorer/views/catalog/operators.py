@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from explorer.results import OperatorRecord, Trace
 from explorer.views.catalog.constraints import constraints_table
+from explorer.views.fixed_numbers import MODEL
 from explorer.views.model_step import MODEL_STEP
 from explorer.views.numbers import format_amount, format_exact
 from explorer.views.parts.markup import shorten
@@ -35,6 +36,7 @@ COLUMNS = (
         title="nodes",
         format="count",
         hint="how many nodes of the model; a click selects one after the other",
+        moves=MODEL,
     ),
     Column(key="set", title="operator set"),
     Column(
@@ -55,6 +57,7 @@ COLUMNS = (
         format="count",
         hint="nodes that cannot be imported",
         is_for_page=True,
+        moves=MODEL,
     ),
 )
 
@@ -181,5 +184,5 @@ VIEW = View(
     is_of_model=True,
     specification=operators,
     json=_record,
-    pane=Pane(tab="model", key="o", is_optional=True),
+    pane=Pane(moves=MODEL, tab="model", key="o", is_optional=True),
 )

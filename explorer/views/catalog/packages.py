@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from explorer.results import PackageRecord, PackagesRecord, Trace
 from explorer.results.package import PART
+from explorer.views.fixed_numbers import PASSES
 from explorer.views.numbers import format_bytes, format_exact
 from explorer.views.specification import (
     ChartSpec,
@@ -40,19 +41,45 @@ MAX_BUFFERS = 1000
 TARGETS = (
     Column(key="name", title="package", format="name"),
     Column(key="target", title="target", format="name"),
-    Column(key="arena", title="arena", format="bytes", hint="RAM that a run reads and writes"),
-    Column(key="weights", title="weights", format="bytes"),
-    Column(key="code", title="code", format="bytes", hint="instructions and other constants"),
-    Column(key="instructions", title="instructions", format="count", hint="of a run"),
+    Column(
+        key="arena",
+        title="arena",
+        format="bytes",
+        hint="RAM that a run reads and writes",
+        moves="peak_bytes",
+    ),
+    Column(key="weights", title="weights", format="bytes", moves="weights_bytes"),
+    Column(
+        key="code",
+        title="code",
+        format="bytes",
+        hint="instructions and other constants",
+        moves="code_bytes",
+    ),
+    Column(
+        key="instructions", title="instructions", format="count", hint="of a run", moves="seconds"
+    ),
     Column(key="selftest", title="self-test"),
     Column(key="note", title="note"),
 )
 LAYERS = (
     Column(key="layer", title="layer", format="name"),
     Column(key="kernel", title="kernel", format="name"),
-    Column(key="weights", title="weights", format="bytes", hint="that no earlier layer reads"),
-    Column(key="code", title="code", format="bytes", hint="at the first layer of its kernel"),
-    Column(key="operations", title="operations", format="count"),
+    Column(
+        key="weights",
+        title="weights",
+        format="bytes",
+        hint="that no earlier layer reads",
+        moves="weights_bytes",
+    ),
+    Column(
+        key="code",
+        title="code",
+        format="bytes",
+        hint="at the first layer of its kernel",
+        moves="code_bytes",
+    ),
+    Column(key="operations", title="operations", format="count", moves=PASSES),
     Column(key="nodes", title="nodes"),
 )
 
@@ -262,5 +289,5 @@ VIEW = View(
     title="packages in C: what takes flash and RAM on each target",
     needs=("packages",),
     specification=packages,
-    pane=Pane(is_optional=True),
+    pane=Pane(moves="code_bytes", is_optional=True),
 )

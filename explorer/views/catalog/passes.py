@@ -18,6 +18,7 @@ from itertools import groupby
 from explorer.results.accuracy import PassAccuracy, TensorError
 from explorer.results.passes import PassRecord
 from explorer.results.trace import Trace
+from explorer.views.fixed_numbers import PASSES
 from explorer.views.numbers import format_bytes, format_change, format_milliseconds, format_seconds
 from explorer.views.specification import Cell, Column, Row, Specification, TableSpec, Text
 from explorer.views.theme import NOT_RUN, Look, judge, judged_error
@@ -29,10 +30,10 @@ MAX_UNCHANGED = 6
 COLUMNS = (
     Column(key="verdict", title="", format="name"),
     Column(key="pass", title="pass"),
-    Column(key="operations", title="ops", format="count"),
-    Column(key="change", title="change", format="count"),
-    Column(key="rewrites", title="rewrites", format="count"),
-    Column(key="seconds", title="time", format="seconds"),
+    Column(key="operations", title="ops", format="count", moves=PASSES),
+    Column(key="change", title="change", format="count", moves=PASSES),
+    Column(key="rewrites", title="rewrites", format="count", moves=PASSES),
+    Column(key="seconds", title="time", format="seconds", moves="compile_seconds"),
 )
 NOTHING = Cell(value=None, text=" ")
 """Where a number would say nothing."""

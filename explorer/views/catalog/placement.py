@@ -131,7 +131,7 @@ def _functions(record: PlacementRecord) -> TableSpec:
     columns = (
         Column(key="function", title="function", format="name"),
         Column(key="device", title="device", format="name"),
-        Column(key="operations", title="operations", format="count"),
+        Column(key="operations", title="operations", format="count", moves="seconds"),
         Column(key="predicted", title="predicted", format="seconds", moves="seconds"),
         Column(key="arena", title="memory", format="bytes", moves="peak_bytes"),
         Column(key="reason", title="reason"),
@@ -211,7 +211,9 @@ def _bandwidths(record: PlacementRecord) -> TableSpec:
         Column(key="factor", title="bandwidth", hint="of all transfers, compared with the prices"),
         Column(key="predicted", title="predicted", format="seconds", moves="seconds"),
         *(
-            Column(key=f"on {device}", title=device, format="count", hint="operations")
+            Column(
+                key=f"on {device}", title=device, format="count", hint="operations", moves="seconds"
+            )
             for device in record.targets
         ),
         Column(key="bytes", title="transferred", format="bytes", moves="seconds"),
@@ -242,6 +244,7 @@ VIEW = View(
     needs=("placement",),
     json=lambda trace, _: trace.part(PART, PlacementRecord),
     pane=Pane(
+        moves="seconds",
         module=JAVASCRIPT / "measures" / "bandwidth_slider.js",
         function="placementPane",
         key="D",

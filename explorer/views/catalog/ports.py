@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from explorer.results import LoopPorts, PortsRecord, Trace
 from explorer.results.runs.ports import TOLERANCE
+from explorer.views.fixed_numbers import COST_MODEL
 from explorer.views.numbers import format_count, format_percent
 from explorer.views.specification import (
     Cell,
@@ -29,32 +30,37 @@ COLUMNS = (
         title="share",
         format="percent",
         hint="of the cycles that the cost model predicts for the program",
+        moves="seconds",
     ),
     Column(
         key="cycles",
         title="cycles",
         format="decimal",
         hint="of one iteration of the source's loop, by the analyser",
+        moves="seconds",
     ),
     Column(key="limit", title="limit"),
-    Column(key="predicted", title="cost model", format="decimal"),
+    Column(key="predicted", title="cost model", format="decimal", moves="seconds"),
     Column(
         key="error",
         title="off",
         format="percent",
         hint="how far the cost model is from the analyser",
+        moves=COST_MODEL,
     ),
     Column(
         key="peak",
         title="of peak",
         format="percent",
         hint="the part of the cycles in which all units multiply and add",
+        moves="seconds",
     ),
     Column(
         key="spills",
         title="spills",
         format="decimal",
         hint="values that go to the stack or come from it for want of registers",
+        moves="seconds",
     ),
 )
 
@@ -123,7 +129,7 @@ def _details(loop: LoopPorts) -> tuple[Part, ...]:
         title="cycles of an iteration by port",
         columns=(
             Column(key="port", title="port", format="name"),
-            Column(key="cycles", title="cycles", format="decimal"),
+            Column(key="cycles", title="cycles", format="decimal", moves="seconds"),
         ),
         rows=tuple(
             Row(cells={"port": name, "cycles": Cell(value=used, share=used / busiest)})
@@ -139,5 +145,5 @@ VIEW = View(
     needs=("ports",),
     specification=ports,
     json=lambda trace, _: trace.ports,
-    pane=Pane(key="l", is_optional=True),
+    pane=Pane(moves="seconds", key="l", is_optional=True),
 )

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from explorer.results.runs.lookups import ProgramLookup
+from explorer.views.fixed_numbers import CACHE
 from explorer.views.numbers import format_count, format_seconds
 from explorer.views.specification import (
     Cell,
@@ -78,7 +79,7 @@ def _lookups(lookups: Sequence[ProgramLookup]) -> TableSpec:
             Column(key="tier", title="from"),
             Column(key="name", title="program", format="name"),
             Column(key="digest", title="key", format="name"),
-            Column(key="seconds", title="time", format="seconds"),
+            Column(key="seconds", title="time", format="seconds", moves=CACHE),
             Column(key="reason", title="why it was built"),
         ),
         rows=tuple(_row(found) for found in reversed(lookups)),
@@ -128,5 +129,5 @@ VIEW = View(
     uses=("program", "profile"),
     specification=lambda trace, _: programs(trace.lookups),
     json=lambda trace, _: trace.lookups,
-    pane=Pane(key="p"),
+    pane=Pane(moves=CACHE, key="p"),
 )

@@ -109,7 +109,9 @@ LAYERS = (
 PRODUCTS = (
     Column(key="layer", title="product", format="name"),
     Column(key="weights", title="weights"),
-    Column(key="block", title="block", format="count", hint="weights with one scale"),
+    Column(
+        key="block", title="block", format="count", hint="weights with one scale", moves="sqnr_db"
+    ),
     Column(key="rounding", title="rounding"),
     Column(
         key="bytes",
@@ -574,6 +576,7 @@ VIEW = View(
     json=lambda trace, _: rows(trace),
     payload=_payload,
     pane=Pane(
+        moves="sqnr_db",
         module=JAVASCRIPT / "measures" / "threshold_plot.js",
         function="quantizationPane",
         key="q",

@@ -441,5 +441,5 @@ VIEW = View(
     title="how near every kernel comes to what the device can do",
     needs=("profile",),
     specification=roofline,
-    pane=Pane(key="r"),
+    pane=Pane(moves="seconds", key="r"),
 )

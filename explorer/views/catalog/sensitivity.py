@@ -54,7 +54,13 @@ ROW, NAME_WIDTH, TOP = 16.0, 180.0, 30.0
 FRONT_HEIGHT, LEFT, BOTTOM = 220.0, 60.0, 34.0
 POINTS = (
     Column(key="role", title=""),
-    Column(key="cost", title="cost", format="decimal", hint="multiply-adds times bits, of INT8"),
+    Column(
+        key="cost",
+        title="cost",
+        format="decimal",
+        hint="multiply-adds times bits, of INT8",
+        moves="sqnr_db",
+    ),
     Column(
         key="sqnr",
         title="outputs",
@@ -343,5 +349,5 @@ VIEW = View(
     needs=("precision",),
     specification=sensitivity,
     json=_record,
-    pane=Pane(key="y", is_optional=True),
+    pane=Pane(moves="sqnr_db", key="y", is_optional=True),
 )

@@ -259,6 +259,7 @@ VIEW = View(
     drawing=lanes,
     payload=_payload,
     pane=Pane(
+        moves="seconds",
         module=JAVASCRIPT / "time" / "timeline.js",
         function="timelineView",
         key="t",

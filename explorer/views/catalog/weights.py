@@ -11,6 +11,7 @@ import binascii
 
 from explorer.results import Trace
 from explorer.results.weights import PART, WeightsRecord, WeightTensor
+from explorer.views.fixed_numbers import WEIGHTS
 from explorer.views.numbers import format_bytes, format_count, format_error
 from explorer.views.specification import (
     Bars,
@@ -32,12 +33,26 @@ COLUMNS = (
     Column(key="shape", title="shape"),
     Column(key="type", title="type"),
     Column(key="bytes", title="bytes", format="bytes", moves="weights_bytes"),
-    Column(key="low", title="low", format="error", hint="the smallest element"),
-    Column(key="high", title="high", format="error", hint="the largest element"),
-    Column(key="mean", title="mean", format="error"),
-    Column(key="deviation", title="deviation", format="error", hint="standard deviation"),
-    Column(key="zeros", title="zeros", format="percent", hint="elements that are exactly zero"),
-    Column(key="not_finite", title="not finite", format="count", hint="NaN and infinities"),
+    Column(key="low", title="low", format="error", hint="the smallest element", moves=WEIGHTS),
+    Column(key="high", title="high", format="error", hint="the largest element", moves=WEIGHTS),
+    Column(key="mean", title="mean", format="error", moves=WEIGHTS),
+    Column(
+        key="deviation", title="deviation", format="error", hint="standard deviation", moves=WEIGHTS
+    ),
+    Column(
+        key="zeros",
+        title="zeros",
+        format="percent",
+        hint="elements that are exactly zero",
+        moves=WEIGHTS,
+    ),
+    Column(
+        key="not_finite",
+        title="not finite",
+        format="count",
+        hint="NaN and infinities",
+        moves=WEIGHTS,
+    ),
 )
 WIDTH, HEIGHT, BASE = 384, 96, 78
 """Of a histogram; its bars stand on `BASE`."""
@@ -116,5 +131,5 @@ VIEW = View(
     needs=(PART,),
     specification=weights,
     json=lambda trace, _: trace.part(PART, WeightsRecord),
-    pane=Pane(key="i", is_optional=True),
+    pane=Pane(moves="weights_bytes", key="i", is_optional=True),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from explorer.results.displayed import Displayed
@@ -47,6 +48,11 @@ class TensorMatch:
     """Root of the mean squared difference, in parts of that of the first tensor."""
     expected: float
     """The error that rounding and the errors of the node's inputs explain."""
+    explained: float = math.inf
+    """The error that the roundings before it explain, each of its own: it grows by their number,
+    and not by what a layer makes of the errors of its inputs."""
+    roundings: int = 0
+    """How many quantized tensors and layers with rounded weights lie on the way to it."""
     clipped: float = 0.0
     """Share of elements beyond the range of a quantized tensor, 0 to 1. With random inputs they do
     not count in the errors."""
@@ -55,6 +61,12 @@ class TensorMatch:
     def differs(self) -> bool:
         """Whether the error is larger than what rounding and the inputs explain."""
         return not self.error <= self.expected
+
+    @property
+    def has_grown(self) -> bool:
+        """Whether its layer adds no more than rounding explains, and its inputs' errors, amplified
+        from layer to layer, are more than that."""
+        return self.roundings > 0 and not self.differs and not self.error <= self.explained
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +98,11 @@ class ModelComparison(Displayed):
     def agrees(self) -> bool:
         """Whether the outputs were compared, and no tensor differs."""
         return bool(self.outputs) and self.first_difference is None
+
+    @property
+    def first_grown(self) -> TensorMatch | None:
+        """The first match at which errors are larger than the roundings before it explain."""
+        return next((match for match in self.matched if match.has_grown), None)
 
     @property
     def differing(self) -> int:

@@ -20,6 +20,7 @@ from explorer.accuracy.two_models.matching import distance, orders
 from explorer.errors import InputError
 from explorer.results.encoding import from_json, to_json
 from explorer.results.model_comparison import ModelComparison
+from explorer.views.catalog.models import verdict
 
 SAMPLES = Path(__file__).resolve().parents[2] / "sample_models"
 Plant = Callable[[ModelProto], str]
@@ -320,3 +321,44 @@ def test_outputs_of_one_name_belong_together_although_they_are_rounded(tmp_path)
     )
     found = compared(model, rounded, tmp_path)
     assert found.outputs == ((last, last),)
+
+
+def softmax_of_rounded(scale: float | None) -> ModelProto:
+    """A product, rounded to steps of `scale`, and its softmax; None: not rounded."""
+    weights = np.random.default_rng(3).normal(size=(16, 32)).astype(np.float32)
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["logits"], name="product")]
+    held = [numpy_helper.from_array(weights, "w")]
+    if scale is not None:
+        held += [
+            numpy_helper.from_array(np.float32(scale), "scale"),
+            numpy_helper.from_array(np.int8(0), "zero"),
+        ]
+        nodes += [
+            helper.make_node("QuantizeLinear", ["logits", "scale", "zero"], ["q"], name="to"),
+            helper.make_node("DequantizeLinear", ["q", "scale", "zero"], ["back"], name="from"),
+        ]
+    last = "logits" if scale is None else "back"
+    nodes.append(helper.make_node("Softmax", [last], ["y"], name="softmax"))
+    ends = [
+        helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [4, size])
+        for name, size in (("x", 16), ("y", 32))
+    ]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], held)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.mark.parametrize(("scale", "has_grown"), [(0.5, False), (2.5, False), (7.0, True)])
+def test_an_error_that_a_softmax_amplifies_is_more_than_roundings_explain(
+    scale: float, has_grown: bool, tmp_path: Path
+):
+    x = {"x": 4 * np.random.default_rng(4).normal(size=(4, 16)).astype(np.float32)}
+    plain = softmax_of_rounded(None)
+    found = compared(plain, softmax_of_rounded(scale), tmp_path, inputs=x)
+    (last,) = (match for match in found.matched if match.tensor_a == "y")
+    assert last.roundings and not last.differs, last
+    assert last.has_grown == has_grown, last
+    said = verdict(found)
+    assert ("errors grow from layer to layer: at softmax" in said) == has_grown, said
+    assert ("no tensor differs by more than rounding explains" in said) != has_grown
+    # Float models have no roundings that could add up.
+    assert compared(plain, plain, tmp_path, inputs=x).first_grown is None

@@ -35,6 +35,10 @@ ROUNDINGS = 3.0
 RECURRENT_LAYERS = 4
 MAX_CLIPPED = 0.25
 """Share of elements beyond a quantized tensor's range that random inputs may cause."""
+ROOM = 2.0
+"""How much larger an error may be than independent roundings add up to."""
+MAX_EXPLAINED = 1.0
+"""An error as large as the tensor itself is never called rounding."""
 GROWTH = 2.0
 """How much larger than its inputs' errors a layer's error may be."""
 
@@ -151,6 +155,8 @@ def _judged(
 ) -> tuple[TensorMatch, ...]:
     makers = [{name: n for n in side.nodes for name in n.outputs} for side in (data.a, data.b)]
     errors = {name: _input_error(data, name, other) for name, other in data.pairs}
+    sums = dict(errors)  # of independent roundings
+    counts = dict.fromkeys(errors, 0)
     done: tuple[set[str], set[str]] = set(), set()
     found = []
     for pair in pairs:
@@ -158,15 +164,21 @@ def _judged(
         far = distance(a, b, pair.axes)
         clipped, inside = _clipped(data, pair, a, b)
         judged = far if inside is None or not data.are_random else inside
-        of_inputs = max(_errors_before(makers[0], makers[0][pair.a], errors), default=0.0)
+        node = makers[0][pair.a]
+        of_inputs = max(_errors_before(makers[0], node, errors), default=0.0)
         rounding = _rounding(data.a, pair.a, a) + _rounding(data.b, pair.b, a)
         layers = max(
             _small_layers(makers[i], makers[i][name], done[i])
             for i, name in ((0, pair.a), (1, pair.b))
         )
-        allowed = tolerance + GROWTH * of_inputs + ROUNDINGS * rounding
-        allowed += QUANTIZED_TOLERANCE * max(layers, 1 if rounding else 0)
-        allowed *= _cancellation(makers[0][pair.a], tensors[0], a)
+        layers = max(layers, 1 if rounding else 0)
+        own = tolerance + ROUNDINGS * rounding + QUANTIZED_TOLERANCE * layers
+        cancellation = _cancellation(node, tensors[0], a)
+        allowed = (GROWTH * of_inputs + own) * cancellation
+        sums[pair.a] = np.hypot(own, max(_errors_before(makers[0], node, sums), default=0.0))
+        if "softmax" not in node.operator.lower():  # which amplifies: no rounding is as large
+            sums[pair.a] *= cancellation
+        counts[pair.a] = layers + int(max(_errors_before(makers[0], node, counts), default=0))
         errors[pair.a] = far.error
         done[0].add(pair.a)
         done[1].add(pair.b)
@@ -174,9 +186,9 @@ def _judged(
             TensorMatch(
                 tensor_a=pair.a,
                 tensor_b=pair.b,
-                node_a=makers[0][pair.a].name,
+                node_a=node.name,
                 node_b=makers[1][pair.b].name,
-                operator_a=makers[0][pair.a].operator,
+                operator_a=node.operator,
                 operator_b=makers[1][pair.b].operator,
                 how=pair.how,
                 shape_a=a.shape,
@@ -186,6 +198,8 @@ def _judged(
                 sqnr_db=judged.sqnr_db,
                 error=judged.error,
                 expected=allowed,
+                explained=min(ROOM * float(sums[pair.a]), MAX_EXPLAINED),
+                roundings=counts[pair.a],
                 clipped=clipped,
             )
         )

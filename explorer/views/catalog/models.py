@@ -21,6 +21,7 @@ from explorer.results.model_comparison import (
     TensorMatch,
     UnmatchedNode,
 )
+from explorer.views.fixed_numbers import TWO_FILES
 from explorer.views.numbers import format_count, format_decibels
 from explorer.views.parts.markup import shorten
 from explorer.views.specification import (
@@ -49,15 +50,34 @@ COLUMNS = (
     Column(key="node_b", title="node of the other", format="name"),
     Column(key="operator_b", title="operator", format="name"),
     Column(key="how", title="matched by"),
-    Column(key="sqnr", title="SQNR", format="decibels", hint="signal to noise of the tensor"),
+    Column(
+        key="sqnr",
+        title="SQNR",
+        format="decibels",
+        hint="signal to noise of the tensor",
+        moves=TWO_FILES,
+    ),
     Column(
         key="max_relative",
         title="max relative",
         format="error",
         hint="the largest difference in parts of the tensor's largest number",
+        moves=TWO_FILES,
     ),
-    Column(key="expected", title="explained", format="decibels", hint="what rounding explains"),
-    Column(key="clipped", title="clipped", format="percent", hint="beyond a quantized range"),
+    Column(
+        key="expected",
+        title="explained",
+        format="decibels",
+        hint="what rounding explains",
+        moves=TWO_FILES,
+    ),
+    Column(
+        key="clipped",
+        title="clipped",
+        format="percent",
+        hint="beyond a quantized range",
+        moves=TWO_FILES,
+    ),
     Column(key="tensor_a", title="tensor", format="name", is_for_page=True),
     Column(key="tensor_b", title="tensor of the other", format="name", is_for_page=True),
 )
@@ -84,7 +104,7 @@ def models(record: ModelComparison, letters: str = "AB") -> Specification:
         title="matched tensors", columns=COLUMNS, rows=tuple(map(_row, record.matched))
     )
     parts: list[Part] = [
-        Text(text=verdict(record), is_quiet=False, look=EQUAL if record.agrees else WRONG),
+        Text(text=verdict(record), is_quiet=False, look=_verdict_look(record)),
         *[Text(text=text, is_quiet=False) for text in _errors(record)],
         *([_chart(record)] if record.matched else []),
         Facts(
@@ -119,7 +139,23 @@ def verdict(record: ModelComparison) -> str:
         )
     if not record.outputs:
         return "no tensor differs, but no output of one model is found in the other"
-    return "no tensor differs by more than rounding explains"
+    grown = record.first_grown
+    if grown is None:
+        return "no tensor differs by more than rounding explains"
+    where = "" if grown.node_a == grown.node_b else f" against {shorten(grown.node_b, NAME)}"
+    return (
+        f"no layer differs by itself, but errors grow from layer to layer: at "
+        f"{shorten(grown.node_a, NAME)} ({grown.operator_a}){where} they are "
+        f"{format_decibels(grown.sqnr_db)}, while {format_count(grown.roundings, 'rounding')} on "
+        f"the way explain {format_decibels(_decibels(grown.explained))}; numbers that are no data "
+        "of the task may do that"
+    )
+
+
+def _verdict_look(record: ModelComparison) -> Look:
+    if not record.agrees:
+        return WRONG
+    return EQUAL if record.first_grown is None else WITHIN
 
 
 def _errors(record: ModelComparison) -> Iterator[str]:
@@ -132,7 +168,12 @@ def _errors(record: ModelComparison) -> Iterator[str]:
 
 
 def _error(match: TensorMatch) -> str:
-    explained = "" if match.differs else ", which rounding explains"
+    explained = ", which rounding explains"
+    if match.differs:
+        explained = ""
+    elif match.has_grown:
+        count = format_count(match.roundings, "rounding")
+        explained = f", more than {count} on the way explain: errors grew from layer to layer"
     return (
         f"{shorten(match.node_a, NAME)} ({match.operator_a}) with "
         f"{format_decibels(match.sqnr_db)}, max relative {match.max_relative:.2g}{explained}"
@@ -246,5 +287,5 @@ VIEW = View(
     is_of_model=True,
     specification=_of_trace,
     json=lambda trace, _: trace.part(PART, ModelComparison),
-    pane=Pane(is_optional=True),
+    pane=Pane(moves=TWO_FILES, is_optional=True),
 )

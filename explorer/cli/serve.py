@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="MODEL",
         help="models of any format that is read (docs/importers.md), saved traces (.nnx) or "
-        f"folders of them (default: {SAMPLES})",
+        f"folders of them; two models alone are compared (default: {SAMPLES})",
     )
     options.add_weights(parser)
     options.add_target(parser)
@@ -98,6 +98,7 @@ def run(arguments: argparse.Namespace) -> int:
         threads=arguments.threads,
         options=files_of_first(arguments),
         data=data_of_first(arguments, models),
+        compares=True,
         open_browser=not arguments.no_browser,
     )
     return 0

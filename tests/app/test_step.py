@@ -43,6 +43,7 @@ from explorer.app.state.messages import (
     UploadGrew,
     WorkerReplaced,
 )
+from explorer.app.state.page_json import session_json
 from explorer.app.state.page_state import PageState
 from explorer.app.state.step import PAGE_SAYS, step
 from explorer.app.uploads import ASKED, VALUES, Upload
@@ -217,6 +218,7 @@ TO_SEE: list[tuple[PageState, Message, dict[str, Any]]] = [
     (OPENED, {"kind": "too many files", "most": 9}, {"status": "failed", "refusals": 1}),
     (after(OPENED, FileRefused("too old")), {"kind": "dismiss"},
      {"status": "idle", "error": None}),
+    (replace(NEW, pair=(A.path, B.path)), {"kind": "paired"}, {"pair": ()}),
     (ASKED_ABOUT, {"kind": "close dialog"},
      {"dialog": OpenDialog("1", B.path, FORM, is_open=False)}),
     (ASKED_ABOUT, UploadArrived(LABELS_UPLOAD),
@@ -343,3 +345,27 @@ def test_one_model_too_many_is_refused():
     assert len(state.open_paths) == 8
     assert state.error is not None
     assert state.error.what == "too many models are open"
+
+
+def test_two_models_of_the_start_are_opened_one_after_the_other():
+    alone = Begun(None)
+    state, effects = step(replace(NEW, pair=(A.path, B.path)), alone)
+    assert [effect.request for effect in effects if isinstance(effect, Compile)] == [A]
+    state, effects = step(state, Reported(state.count, DrawnTrace(HEAD, {}, (), ())))
+    assert state.branch is not None and state.branch.request == A  # shown while the other is made
+    assert [effect.request for effect in effects if isinstance(effect, Compile)] == [B]
+    state, _ = step(state, Reported(state.count, DrawnTrace(HEAD, {}, (), ())))
+    assert state.branch is not None and state.branch.request == B
+    assert session_json(state)["pair"] == ["0", "1"]
+    state, _ = step(state, {"kind": "paired"})  # once: a page that is loaded again is as it was
+    assert session_json(state)["pair"] == []
+
+
+def test_a_link_and_another_model_come_before_the_second_of_two():
+    paired = replace(NEW, pair=(A.path, B.path))
+    state, _ = step(paired, Begun({"model": "a.onnx"}))
+    assert (state.pair, state.following) == ((), None)
+    state, _ = step(paired, Begun(None))
+    failed = Failure("no such operator", "", "")
+    after, effects = step(state, Reported(state.count, failed))
+    assert after.following is None and not any(isinstance(e, Compile) for e in effects)

@@ -57,6 +57,7 @@ def serve(
     options: Mapping[str, Any] = NOTHING,
     threads: int | None = None,
     data: Sequence[Path] = (),
+    compares: bool = False,
     make_compiler: Callable[[], Compiler] = ModelCompiler,
 ) -> None:
     """Serves the explorer until it is interrupted.
@@ -68,7 +69,8 @@ def serve(
     given. `forgets`: what pages left before is removed first, with the files that they sent.
     `options`: what `explorer.compile` takes besides for the first model, which no page can
     say: files of tables, such as `quantization`, and of its `weights`. `threads`: with which times
-    are measured. `data`: files and folders on which the first model is judged. Beyond `most_pages`
+    are measured. `compares`: two models, where no other file is offered, are opened and compared
+    at once. `data`: files and folders on which the first model is judged. Beyond `most_pages`
     a page says that there are too many. `make_compiler` is called in every page's worker, so that
     it must be importable by name.
 
@@ -115,6 +117,7 @@ def serve(
             target,
             first_request(choices[0], target),
             data={choices[0].path: judged_on} if judged_on else {},
+            pair=pair_of(paths, choices) if compares else (),
         )
         return Page(state, standby.take, results, uploads, publish, workspace, opening)
 
@@ -168,6 +171,13 @@ def ending_by_signals() -> Iterator[None]:
 def shown_name(path: Path) -> str:
     """`eval.npz`; `images/` for a folder."""
     return f"{path.absolute().name}/" if path.is_dir() else path.name
+
+
+def pair_of(paths: Sequence[Path | str], choices: Sequence[Choice]) -> tuple[str, ...]:
+    """The two models that are compared at once: where these and nothing else were named."""
+    are_files = len(paths) == 2 and all(Path(path).is_file() for path in paths)
+    models = [choice.path for choice in choices if choice.kind == "model"]
+    return tuple(models) if are_files and len(models) == 2 else ()
 
 
 def opening_link(choice: Choice, target: str, decisions: Decisions) -> dict[str, object]:

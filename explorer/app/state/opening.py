@@ -45,8 +45,13 @@ def begin(state: PageState, link: object) -> Step:
     if state.has_begun:
         return state, []
     state = replace(state, has_begun=True)
+    if state.branches or link is not None:
+        state = replace(state, pair=())
     if state.branches and link is None:
         return compile_request(state, state.wanted)  # as it was left
+    if state.pair:
+        other = next(choice for choice in state.choices if choice.path == state.pair[1])
+        state = replace(state, following=first_request(other, state.target))
     regret = state.notice
     state, effects = follow(state, link)
     return replace(state, notice=state.notice or regret), effects

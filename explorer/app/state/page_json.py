@@ -84,6 +84,7 @@ def session_json(state: PageState) -> dict[str, Any]:
             "received": state.upload.received,
             "parts": state.upload.parts,
         },
+        "pair": [_key(state, path) for path in state.pair],
         "dialog": dialog_json(state.dialog),
         "data": [name for name, _ in state.data.get(request.path, ())],
         "valueSuffixes": list(DATA_SUFFIXES),

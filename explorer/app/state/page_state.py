@@ -77,7 +77,9 @@ class PageState:
     forked_from: Mapping[int, str] = field(default_factory=dict)
     """Keys of the branches from which those were asked for that are not there yet."""
     following: CompileRequest | None = None
-    """A link's fork, which is asked for when what it forks from is there."""
+    """A link's fork, or the second model of a pair: asked for when what comes before is there."""
+    pair: tuple[str, ...] = ()
+    """Paths of two models that the app was started with: both are opened and compared at once."""
     dialog: OpenDialog | None = None
     """What is asked before a model is compiled, while that is asked."""
     last: Mapping[str, str] = field(default_factory=dict)

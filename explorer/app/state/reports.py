@@ -91,6 +91,9 @@ def _drawn(state: PageState, key: int, request: CompileRequest, trace: DrawnTrac
         )
     if is_wanted:
         state = replace(state, status="idle", progress=None, error=None)
+    if is_wanted and following is not None and following.path in state.pair:
+        state, more = compile_request(state, following)  # next to the first one, which is shown
+        effects += more
     return state, effects
 
 

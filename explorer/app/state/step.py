@@ -158,6 +158,7 @@ PAGE_SAYS: Mapping[str, Callable[[PageState, PageMessage], Step]] = {
     "open with": open_with,
     "drop values": lambda state, message: (drop_values(state, message), []),
     "drop data": lambda state, _: drop_data(state),
+    "paired": lambda state, _: (replace(state, pair=()), []),
     "close dialog": lambda state, _: (close_dialog(state), []),
     "link": lambda state, message: follow(state, message.get("link")),
     "bisect": lambda state, _: bisect(state),

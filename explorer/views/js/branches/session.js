@@ -62,6 +62,7 @@ const NO_SESSION = {
   refusals: 0,
   mostCompared: 2,
   pairs: [],
+  pair: [],
   turns: [],
   looks: {},
   place: "",
@@ -96,6 +97,7 @@ export function createSession(host, onchange, root) {
   let askedFrom = null;
   const sent = new Set(); // names of model files that were sent since the page was loaded
   const paired = new Set();
+  let typedEdit = {model: "", text: "", hasFocus: false, caret: 0};
   let noting = 0;
   let watching = null; // what waits for the other side's word on an edited text
   const dialog = openDialog(host, now, root, (files) => strip.openFiles(files));
@@ -313,6 +315,13 @@ export function createSession(host, onchange, root) {
       clearTimeout(noting);
       noting = setTimeout(() => host.send({kind: "place", place}), NOTING_MILLISECONDS);
     },
+    // {text, hasFocus, caret} of the line in which the model is edited: of this model, until a
+    // branch has that edit.
+    typedEdit(made) {
+      if (typedEdit.model !== now().model || made.includes(typedEdit.text.trim()))
+        typedEdit = {model: now().model, text: "", hasFocus: false, caret: 0};
+      return typedEdit;
+    },
     points: () => now().points,
     at: () => now().at,
     undo: () => host.send({kind: "undo"}),
@@ -347,7 +356,9 @@ export function createSession(host, onchange, root) {
       const arrived = [...sent].map(
         (name) => models.find(({label, isUpload}) => isUpload && label === name)?.key ?? name,
       );
-      return newPair(branches, now().branch, new Set(arrived), paired);
+      const pair = newPair(branches, now().branch, new Set([...arrived, ...now().pair]), paired);
+      if (pair && now().pair.length) host.send({kind: "paired"});
+      return pair;
     },
     compareWith(keys) {
       against = keys;

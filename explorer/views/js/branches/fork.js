@@ -122,7 +122,7 @@ export async function forkView(app, context) {
         rewriteKnobs(settings),
         passSwitches({data, knobs, grouped, edit, allow}, settings),
         programKnobs(settings),
-        modelEdits({data, edit}, settings, context.record),
+        modelEdits({data, edit, session}, settings, context.record),
       ),
     );
   }

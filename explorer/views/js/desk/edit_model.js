@@ -8,11 +8,18 @@ const HELP =
   "cut IN, … : OUT, …   outputs OUT, …   rename OLD = NEW   attribute NODE.NAME = JSON   " +
   "value WEIGHT = JSON   delete NODE";
 
-// edit(change) changes the settings of the next fork; record: what is selected, or undefined.
-export function modelEdits({data, edit}, settings, record) {
+// edit(change) changes the settings of the next fork; record: what is selected, or undefined. What
+// is typed stays while panes of another branch take the place of these, and until it is made.
+export function modelEdits({data, edit, session}, settings, record) {
   if (data.head.model.format !== "onnx") return null;
+  const typed = session.typedEdit(editsOf(session.settings()));
   const field = element("input", {
     class: "mono edit-line",
+    value: typed.text,
+    oninput: () => Object.assign(typed, {text: field.value, caret: field.selectionStart}),
+    onfocus: () => (typed.hasFocus = true),
+    // A field that is taken away with its panes is still the one in which is typed.
+    onblur: () => setTimeout(() => field.isConnected && (typed.hasFocus = false)),
     placeholder: "delete NODE",
     maxlength: 4000,
     title: HELP,
@@ -23,10 +30,17 @@ export function modelEdits({data, edit}, settings, record) {
         edit((wanted) => withEdit(wanted, field.value));
     },
   });
+  if (typed.hasFocus)
+    requestAnimationFrame(() => {
+      if (!field.isConnected || field.matches(":focus")) return;
+      field.focus({preventScroll: true});
+      field.setSelectionRange(typed.caret, typed.caret);
+    });
   const begin = (text) => {
     if (isWhole(text)) edit((wanted) => withEdit(wanted, text));
     else {
       field.value = text;
+      typed.text = text;
       field.focus();
     }
   };

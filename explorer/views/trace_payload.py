@@ -367,7 +367,7 @@ def _summary(trace: Trace, tables: AccuracyTables | None) -> Json:
         "weights": None if trace.program is None else trace.program.weights_bytes,
         "counted": _counted_payload(profile),
         "milliseconds": None if profile is None else number(profile.milliseconds),
-        "launched": None if profile is None else _launched_milliseconds(profile),
+        "launched": None if profile is None else profile.launched_milliseconds,
         "threads": 0 if profile is None else profile.threads,
         "seconds": number(sum(record.seconds for record in trace.passes)),
     }
@@ -383,11 +383,6 @@ def _worst_against_float(report: AccuracyReport | None) -> Json:
         return output and [output.tensor, number(output.sqnr_db), number(output.max_relative)]
     largest = report.largest_output_error
     return [worst.tensor, number(worst.sqnr_db), None if largest is None else number(largest)]
-
-
-def _launched_milliseconds(profile: ProfileRecord) -> float:
-    """The times of all launches, each timed by itself, together: more than the whole takes."""
-    return sum(e.end_ns - e.start_ns for e in profile.events if e.kernel) / 1e6
 
 
 def _counted_payload(profile: ProfileRecord | None) -> Json:

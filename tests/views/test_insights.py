@@ -293,3 +293,12 @@ def test_names_of_a_model_are_harmless(hostile_trace: Trace):
     slow = profile(("<script>", 1000, 1), ("fast", 1000, 900))
     html = html_of(insights_view(replace(hostile_trace, profile=slow)))
     assert "<script>" not in html and "&lt;script&gt;" in html
+
+
+@pytest.mark.parametrize(("latency", "says"), [(0.5, True), (1.0, False), (1.04, False)])
+def test_the_two_times_of_a_program_are_told_apart(trace: Trace, latency: float, says: bool):
+    timed = replace(profile(("a", 600_000, 0), ("b", 400_000, 0)), milliseconds=latency)
+    text = " ".join(text_of(insights_view(replace(trace, profile=timed)), 100).split())
+    assert ("together 1 ms. One inference as a whole takes 500 µs" in text) == says, text
+    without = text_of(insights_view(replace(trace, profile=None)), 100)
+    assert "One inference as a whole" not in without

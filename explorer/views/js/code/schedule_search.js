@@ -66,8 +66,11 @@ export function scheduleSearch(app, kernel) {
     () => session.startSearch(kernel.name, settings),
     {class: "primary"},
   );
-  const stop = button("cancel", "stop after the candidate that runs; what was measured stays", () =>
-    session.cancelSearch(),
+  const stop = button(
+    "cancel",
+    "stop after the candidate that runs; what was measured stays",
+    () => session.cancelSearch(),
+    {class: "quiet"},
   );
   const keep = element("input", {
     type: "checkbox",

@@ -70,6 +70,24 @@ export function openLevers(app, quantity, of = "") {
   );
 }
 
+// Why no decision moves the number that was pressed.
+export function openReason(app, reason, number) {
+  app.openDialog(
+    "why no decision moves this",
+    (close) => [
+      element(
+        "div",
+        {class: "subject-name"},
+        element("h2", {}, `No decision moves ${clip(number, 40)}`),
+        element("span", {class: "grow"}),
+        button("×", "close (Esc)", close, {class: "icon"}),
+      ),
+      element("p", {}, reason),
+    ],
+    "levers",
+  );
+}
+
 function content(app, levers, of, close) {
   const {quantity, value, valueSource, fixed, total} = levers;
   const groups = grouped(levers.levers, of);

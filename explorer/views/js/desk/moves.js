@@ -4,7 +4,10 @@
 import {element} from "../ground/dom.js";
 import {QUANTITIES} from "../ground/lever_words.js";
 
-const canMove = (app) => Boolean(app.session) && !app.session.isTrace();
+export const canMove = (app) => Boolean(app.session) && !app.session.isTrace();
+
+// Whether what moves a number is a sentence: why no decision does.
+export const isReason = (moves) => moves !== "" && !Object.hasOwn(QUANTITIES, moves);
 
 // The number as a button; `of`: the kernel, value or tensor that it is about.
 export function moving(app, quantity, text, of = "") {

@@ -14,7 +14,8 @@ import {findEverywhere} from "./find_everywhere.js";
 import {addressOf, firstPlace} from "./first_place.js";
 import {graphPane} from "../graph/graph.js";
 import {helpContent} from "./keys.js";
-import {openLevers} from "../desk/levers.js";
+import {openLevers, openReason} from "../desk/levers.js";
+import {pressNumbers} from "../desk/pressed_numbers.js";
 import {inspectorPane} from "./inspector.js";
 import {isKnown, linkProblems} from "../state/shared_link.js";
 import {noteSizes, sizesOf} from "../state/appearance.js";
@@ -97,6 +98,7 @@ export function createApp({
   };
 
   app.openLevers = (quantity, of) => openLevers(app, quantity, of);
+  app.openReason = (reason, number) => openReason(app, reason, number);
   app.openFork = () => {
     store.set({tab: "fork"});
     app.root
@@ -150,6 +152,7 @@ export function createApp({
   };
   const branch = host.get("branch") || null;
   app.node = element("div", {class: "frame", "data-model": model, "data-branch": branch});
+  pressNumbers(app, app.node);
   // The first picture is there, of one pass: the operations of the others come behind it.
   const complete = () =>
     data.whole().then(

@@ -2,12 +2,15 @@
 // comparison. A click here selects; what is selected elsewhere is marked here.
 
 import {button, element, emptyState, markTab, replace, tabRow} from "../ground/dom.js";
+import {FIXED} from "../ground/lever_words.js";
 import {tabsThere} from "../state/state.js";
 import {PANES} from "../panes.js";
+import {setAbout} from "../desk/pressed_numbers.js";
 import {steady} from "../ground/stable_dom.js";
 
 // What the register of views (register.py) has for this compilation:
-// [{id, label, title, key, needs, uses, redraws, count, optional, session}].
+// [{id, label, title, key, needs, uses, redraws, count, optional, moves,
+// session}].
 export function dockTabs(app) {
   return tabsThere(app.data.head, Boolean(app.session));
 }
@@ -28,7 +31,7 @@ export function dockPane(app) {
   const body = element("div", {class: "dock-body", role: "tabpanel"});
   const node = element(
     "section",
-    {class: "pane dock", "aria-label": "whole program"},
+    {class: "pane dock", "aria-label": "whole program", "data-about": FIXED.rows},
     element("div", {class: "tab-bar"}, row, element("span", {class: "grow"}), aside),
     body,
   );
@@ -55,6 +58,8 @@ export function dockPane(app) {
       current = made;
       // Another tab begins at its top; more of the same one leaves everything where it is.
       const isFresh = shownDock !== known;
+      for (const host of [aside, body])
+        setAbout(host, tabs.find(({id}) => id === known)?.moves ?? "");
       shownDock = known;
       const after = () => {
         made.refresh?.();

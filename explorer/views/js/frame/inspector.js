@@ -12,6 +12,8 @@ import {markWords} from "../code/word_marks.js";
 import {codeSwitches} from "./code_switches.js";
 import {linkedBuild, loopsView, sourceView} from "../code/levels.js";
 import {familyClass, linkShare, modelView} from "../code/links.js";
+import {setAbout} from "../desk/pressed_numbers.js";
+import {FIXED} from "../ground/lever_words.js";
 import {CODE_LEVELS, levelsShown} from "../state/levels_shown.js";
 import {countText} from "../ground/numbers.js";
 import {blockView, operationView} from "./operation.js";
@@ -21,24 +23,55 @@ import {tensorsView} from "../measures/tensors.js";
 export const TABS = [
   {
     id: "operation",
+    moves: FIXED.model,
     key: "1",
     label: "operation",
     title: "what it is and what it is connected with (1)",
   },
-  {id: "model", key: "0", label: "model", title: "the nodes of the model file (0)"},
-  {id: "ir", key: "2", label: "IR", title: "the intermediate representation after this pass (2)"},
-  {id: "loops", key: "3", label: "loops", title: "the loop nest, step by step (3)"},
-  {id: "c", key: "4", label: "C", title: "the source that is compiled (4)"},
-  {id: "assembly", key: "5", label: "asm", title: "what the machine runs (5)"},
+  {
+    id: "model",
+    moves: FIXED.model,
+    key: "0",
+    label: "model",
+    title: "the nodes of the model file (0)",
+  },
+  {
+    id: "ir",
+    moves: FIXED.passes,
+    key: "2",
+    label: "IR",
+    title: "the intermediate representation after this pass (2)",
+  },
+  {
+    id: "loops",
+    moves: "seconds",
+    key: "3",
+    label: "loops",
+    title: "the loop nest, step by step (3)",
+  },
+  {id: "c", moves: "code_bytes", key: "4", label: "C", title: "the source that is compiled (4)"},
+  {id: "assembly", moves: "code_bytes", key: "5", label: "asm", title: "what the machine runs (5)"},
   {
     id: "other",
+    moves: "code_bytes",
     key: "7",
     label: "other",
     title: "the same kernel by another compiler, or for another processor (7)",
   },
-  {id: "tensors", key: "6", label: "tensors", title: "errors of its tensor after every pass (6)"},
+  {
+    id: "tensors",
+    moves: "sqnr_db",
+    key: "6",
+    label: "tensors",
+    title: "errors of its tensor after every pass (6)",
+  },
 ];
-const FORK_TAB = {id: "fork", label: "fork", title: "change decisions and compile again (f)"};
+const FORK_TAB = {
+  id: "fork",
+  moves: FIXED.decisions,
+  label: "fork",
+  title: "change decisions and compile again (f)",
+};
 
 // What stands below a tab when the next level is shown beside it.
 const NEXT_LEVEL = {
@@ -72,7 +105,7 @@ const HUES = 6; // of statements and operations, in explorer.css
 
 export function inspectorPane(app) {
   const {data, store} = app;
-  const head = element("div", {class: "subject"});
+  const head = element("div", {class: "subject", "data-about": FIXED.passes});
   const levels = [
     ...TABS.map((tab) => (tab.id === "c" ? {...tab, label: data.sourceLanguage()} : tab)),
     ...(app.session ? [FORK_TAB] : []),
@@ -178,6 +211,7 @@ export function inspectorPane(app) {
       [main, ...others].forEach((body, index) => {
         body.hidden = index >= views.length;
         const name = views[index]?.level;
+        setAbout(body, levels.find(({id}) => id === name)?.moves ?? "", true);
         if (body.hidden) replace(body);
         else if (isRow) replace(body, columnHead(name, names), views[index].node);
         else if (index) replace(body, titleOf(name), views[index].node);

@@ -3,6 +3,7 @@
 
 import {button, element} from "../ground/dom.js";
 import {judgedOn} from "../ground/judged_words.js";
+import {FIXED} from "../ground/lever_words.js";
 import {clip} from "../ground/scene.js";
 
 const TAKES =
@@ -18,7 +19,7 @@ export function judgedOnChip({data: {head}, session}) {
   const isNoise = Boolean(head.summary.data?.isNoise) && !attached.length;
   return element(
     "span",
-    {class: `judged-on${isNoise ? " is-noise" : ""}`},
+    {class: `judged-on${isNoise ? " is-noise" : ""}`, "data-fixed": FIXED.data},
     canChange
       ? button(words, `${shown.title}. Choose data: ${TAKES}`, session.chooseData, {
           class: "quiet judged-words",

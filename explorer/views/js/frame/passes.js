@@ -12,6 +12,8 @@ import {
   exactText,
   secondsText,
 } from "../ground/numbers.js";
+import {about} from "../desk/pressed_numbers.js";
+import {FIXED} from "../ground/lever_words.js";
 import {ruleLink} from "../code/rule.js";
 import {clip} from "../ground/scene.js";
 
@@ -40,7 +42,7 @@ export function passesPane(app) {
   );
   const node = element(
     "nav",
-    {class: "pane passes-pane", "aria-label": "passes"},
+    {class: "pane passes-pane", "aria-label": "passes", "data-about": FIXED.passes},
     element(
       "header",
       {class: "pane-head"},
@@ -211,11 +213,17 @@ export function passesPane(app) {
       {class: "pass-details"},
       element("p", {class: "description"}, pass.description),
     );
-    const facts = [`${pass.level}`, secondsText(decode(pass.seconds))];
-    if (pass.worst !== null) facts.push(`worst tensor ${judgedText(pass)}`);
-    const line = element("p", {class: "quiet-text"}, facts.join(" · "));
+    const fact = (moves, text) => element("span", about(moves), text);
+    const time = secondsText(decode(pass.seconds));
+    const line = element(
+      "p",
+      {class: "quiet-text"},
+      `${pass.level} · `,
+      fact("compile_seconds", time),
+      pass.worst === null ? null : [" · ", fact("sqnr_db", `worst tensor ${judgedText(pass)}`)],
+    );
     data.measures().then(({macs}) => {
-      if (macs[index]) line.textContent = [...facts, `${amountText(macs[index])} MACs`].join(" · ");
+      if (macs[index]) line.append(" · ", fact(FIXED.passes, `${amountText(macs[index])} MACs`));
     });
     host.append(line);
     if (!pass.rewrites && !pass.declined) {

@@ -2,6 +2,7 @@
 // drawing to the next keeps its order and is seen to move. Blocks open and close. Only what is in
 // sight is in the document.
 
+import {FIXED} from "../ground/lever_words.js";
 import {NODE, createDrawings} from "./drawing.js";
 import {addPointing} from "./pointing.js";
 import {createCamera} from "./camera.js";
@@ -66,7 +67,7 @@ export function graphPane(app) {
   });
   const node = element(
     "section",
-    {class: "pane graph", "aria-label": "graph"},
+    {class: "pane graph", "aria-label": "graph", "data-about": FIXED.passes},
     head.node,
     body,
     overlay.panel,

@@ -14,6 +14,15 @@ export const QUANTITIES = {
   cycles: "cycles",
   compile_seconds: "the time to compile",
 };
+// Why no decision moves a number.
+export const FIXED = {
+  model: "The file of the model has it. The line “edit of the model” in the tab “fork” changes it.",
+  passes: "It follows from what passes did. The tab “fork” switches passes and rules off.",
+  decisions: "It belongs to the list of decisions, which are changed here.",
+  files: "It compares two files as they are. Levers belong to each of them: open one for itself.",
+  rows: "It is the number of things that are listed.",
+  data: "The data on which the model is judged have it. Attach other data to change it.",
+};
 const MAX_OTHER_LEVERS = 40;
 
 // An amount of a quantity with its unit.

@@ -1,7 +1,8 @@
 // The pane of a view that is a specification (views/specification.py): tables, facts, sentences and
 // charts. Numbers come with their text; a click on a row or a mark selects its operation.
 
-import {moving} from "../desk/moves.js";
+import {isReason, moving} from "../desk/moves.js";
+import {about} from "../desk/pressed_numbers.js";
 import {button, element, emptyState, replace, section, shape, sortableTable} from "./dom.js";
 import {clip} from "./scene.js";
 import {cutMiddle} from "../measures/column_names.js";
@@ -170,6 +171,9 @@ function drawTable(app, part, {onrow, ondetails, rows: known}) {
       moves,
     ])
     .filter(([, , , , , place]) => rows.some((row) => !["", "–"].includes(textOf(row[place]))));
+  // A row that leads to another view is about what that one is about.
+  const movesOf = (link) =>
+    link?.dock && app.data.head.tabs.find(({id}) => id === link.dock)?.moves;
   const said = element("p", {class: "quiet-text action-said", role: "status"});
   const act = ([[, , , , action]]) => fork(app, action.decisions, said, action.replaces);
   const placeOf = (key) => filled.findIndex(([known]) => known === key);
@@ -178,8 +182,9 @@ function drawTable(app, part, {onrow, ondetails, rows: known}) {
     hint,
     number,
     value: (row) => valueOf(row[place]),
+    about: isReason(moves) ? about(moves) : {},
     text: (row) =>
-      moves
+      moves && !isReason(moves)
         ? moving(app, moves, contentOf(row[place], isCode), textOf(row[1]))
         : contentOf(row[place], isCode),
     exact: (row) => (Array.isArray(row[place]) ? clip(row[place][2] ?? "", 600) : null),
@@ -217,6 +222,7 @@ function drawTable(app, part, {onrow, ondetails, rows: known}) {
       cap,
       sortBy: sortBy && placeOf(sortBy) >= 0 ? placeOf(sortBy) : null,
       isMarked: (row) => marked(row),
+      aboutOf: ([[, link]]) => (movesOf(link) ? about(movesOf(link)) : {}),
       onrow: onrow || isLink || details ? onclick : undefined,
       ondrawn: (drawn) => {
         lines.clear();

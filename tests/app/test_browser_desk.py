@@ -56,8 +56,76 @@ def test_numbers_are_judged_moved_by_levers_and_compared_and_the_model_is_edited
     line.press("Enter")
     expect(page.locator(".banner.failed")).to_contain_text("no node is called 'nothing'")
     page.locator(".facts-section .actions").get_by_text("end here").click()
+    # What is typed while the branch is made is still there, with the caret, when its panes are.
+    line.fill("rename a = ")
     expect(page.locator(".branch-select option")).to_have_count(3, timeout=MEASURED)
     expect(page.locator(".branch-select option").nth(2)).to_contain_text("outputs")
+    page.locator(".branch-select option:checked", has_text="outputs").wait_for(state="attached")
+    expect(line).to_have_value("rename a = ")
+    expect(line).to_be_focused()
+    assert seen.is_clean(), seen
+
+
+FIRST_NUMBER = r"""(area) => {
+  const unread = 'pre, code, svg, canvas, .code, th, input, textarea, select, button, summary';
+  const walker = document.createTreeWalker(area, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const {textContent, parentElement} = walker.currentNode;
+    const found = /(?<![\w.:/[\u2044-])\d[\d,.]*\b(?![\w\]:/]|\.\w)/.exec(textContent);
+    if (!found || parentElement.closest(unread) || !parentElement.checkVisibility()) continue;
+    parentElement.scrollIntoView({block: 'center'});
+    const range = document.createRange();
+    range.setStart(walker.currentNode, found.index);
+    range.setEnd(walker.currentNode, found.index + 1);
+    const {left, top, width, height} = range.getBoundingClientRect();
+    return [left + width / 2, top + height / 2];
+  }
+  return null;
+}"""
+"""Where the first number is that no button has as its own."""
+
+
+def test_a_number_in_every_view_opens_its_levers_or_the_reason_why_there_are_none(
+    visit: Callable[..., Any],
+):
+    seen = visit()
+    page = seen.page
+    if seen.shown_model() != MODEL:
+        seen.open_offered(MODEL)
+    seen.wait_until_done()
+    dialog = page.get_by_role("dialog")
+    page.locator(".node:not(.block)").nth(1).click()
+    page.locator('.inspector [data-tab="operation"]').click()
+    asked = {}
+    for kind in ("dock", "inspector"):
+        tabs = page.locator(f".{kind} [role=tab][data-tab]").all()
+        for name in [tab.get_attribute("data-tab") for tab in tabs]:
+            page.locator(f'.{kind} [data-tab="{name}"]').click()
+            expect(page.locator(f".{kind}")).not_to_have_attribute("aria-busy", "true")
+            page.wait_for_timeout(200)
+            panes = page.locator(".dock-body" if kind == "dock" else ".inspector .levels")
+            at = panes.evaluate(FIRST_NUMBER)
+            if at is None:
+                continue
+            page.mouse.click(*at, button="right")
+            expect(dialog, name).to_have_count(1)
+            asked[name] = dialog.get_attribute("aria-label")
+            page.keyboard.press("Escape")
+            expect(dialog).to_have_count(0)
+    assert asked["memory"] == "what moves peak memory"
+    assert asked["tensors"] == "what moves decibels against the source"
+    assert asked["model"] == "why no decision moves this"
+    assert {"operation", "weights", "roofline", "program", "loops"} <= asked.keys()
+
+    # In the text of a pane a press is enough, and in a row the menu key, which has no place.
+    page.locator('.dock [data-tab="memory"]').click()
+    saved = page.locator(".memory-side dd", has_text="saved")
+    page.mouse.click(*saved.evaluate(FIRST_NUMBER))
+    expect(page.get_by_role("dialog", name="what moves peak memory")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.locator('.dock [data-tab="insights"]').click()
+    page.locator(".dock tbody tr").first.dispatch_event("contextmenu")
+    expect(page.get_by_role("dialog", name="what moves")).to_be_visible()
     assert seen.is_clean(), seen
 
 
@@ -85,6 +153,7 @@ def test_two_files_that_are_sent_show_where_they_part(
     row = page.locator(".side-table tr", has_text="SQNR against the other file")
     expect(row).to_contain_text("dB")
     expect(row).to_contain_text("the reference")
+    expect(dock.locator(".partings")).to_contain_text("they differ in weights")
     # Who leaves the comparison is not brought back to it.
     dock.get_by_role("tab", name="memory", exact=True).click()
     page.locator(".document-tab", has_text="before.onnx").click()

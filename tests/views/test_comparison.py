@@ -251,3 +251,10 @@ def test_the_outputs_are_judged_by_one_measure_and_the_data_are_named(trace: Tra
         "judged on eval.npz, 64 examples seeded noise",
     ):
         assert line in " ".join(text.split()), text
+
+
+def test_files_of_models_say_what_they_are(trace: Trace):
+    other = replace(trace, model=replace(trace.model, opset=9, nodes=1_234))
+    both = [dict(facts) for facts in comparison_payload(sides_of(trace, other))["modelFacts"]]
+    differing = {name: both[1][name] for name in both[0] if both[0][name] != both[1][name]}
+    assert differing == {"operator set": "9", "nodes": "1,234"}

@@ -78,6 +78,7 @@ def comparison_payload(sides: Sequence[Side]) -> Json:
     return {
         "labels": [side.head["label"] or "first" for side in sides],
         "models": [side.head["model"]["name"] for side in sides],
+        "modelFacts": [_model_facts(side.head) for side in sides],
         "targets": [side.head["target"] for side in sides],
         "summaries": [side.head["summary"] for side in sides],
         "operations": [side.head["passes"][-1]["after"] for side in sides],
@@ -88,6 +89,25 @@ def comparison_payload(sides: Sequence[Side]) -> Json:
         "kernels": _kernels(sides),
         "timelines": [_timeline(side) for side in sides],
     }
+
+
+def _model_facts(head: Json) -> list[list[str]]:
+    """[name, text] of what the file of a model says of itself."""
+    model, exact = head["model"], head["summary"]["bitExact"]
+
+    def types(name: str) -> str:
+        return ", ".join(f"{tensor} {type_text}" for tensor, type_text in model[name])
+
+    return [
+        ["format", model["format"]],
+        ["operator set", str(model["opset"] or "")],
+        ["producer", model["producer"]],
+        ["nodes", f"{model['nodes']:,}"],
+        ["parameters", f"{model['parameters']:,}"],
+        ["integer arithmetic", "" if exact is None else "yes"],
+        ["inputs", types("inputs")],
+        ["outputs", types("outputs")],
+    ]
 
 
 def _is_same_program(left: Side, right: Side) -> bool:

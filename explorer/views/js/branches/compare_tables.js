@@ -1,7 +1,9 @@
 // The tables of a comparison: what each side reaches, where they part, their passes and kernels.
 
 import {timeChange} from "./direction.js";
+import {about} from "../desk/pressed_numbers.js";
 import {element, sortableTable} from "../ground/dom.js";
+import {FIXED} from "../ground/lever_words.js";
 import {choiceText} from "./fork.js";
 import {
   bytesText,
@@ -18,6 +20,19 @@ import {clip} from "../ground/scene.js";
 import {LETTERS, passDiffers, sideHeads} from "../ground/sides.js";
 import {rowsOfTwoFiles} from "../ground/two_files.js";
 
+// What rows of totals are about; others count what passes made.
+const ABOUT = {
+  "peak memory": "peak_bytes",
+  latency: "seconds",
+  "right answers": "sqnr_db",
+  "largest relative error": "sqnr_db",
+  "worst tensor": "sqnr_db",
+  "SQNR against source": "sqnr_db",
+  "SQNR against its own file": "sqnr_db",
+  "SQNR against the other file": FIXED.files,
+  "largest relative error against it": FIXED.files,
+  "judged on": FIXED.data,
+};
 export const VERDICT_WORDS = {
   equal: "equal to source",
   "within-tolerance": "within tolerance",
@@ -60,7 +75,7 @@ export function totalsTable(
       rows.map(([name, cells]) =>
         element(
           "tr",
-          {},
+          about(ABOUT[name] ?? FIXED.passes),
           element("th", {scope: "row"}, name),
           cells.map(([text, change, title]) =>
             element(
@@ -165,7 +180,10 @@ function totalRow(name, values, text) {
 }
 
 // The first decision in which each parts from A, with the reason where one is known; then the rest.
-export function partings({differences, labels}) {
+export function partings(comparison) {
+  const {differences, labels} = comparison;
+  // Decisions about two files say nothing of how the files differ.
+  if (comparison.files !== null) return filesApart(comparison);
   const value = (text) => (text === "" ? "not decided" : clip(choiceText(JSON.parse(text)), 80));
   return element(
     "div",
@@ -228,6 +246,46 @@ export function partings({differences, labels}) {
   );
 }
 
+// What the files of two models say of themselves otherwise.
+function filesApart({modelFacts}) {
+  const [own, ...others] = modelFacts;
+  return element(
+    "div",
+    {class: "partings"},
+    others.map((facts, index) => {
+      const letter = LETTERS[index + 1];
+      const differing = facts.flatMap(([name, text], place) =>
+        text === own[place][1] ? [] : [[name, own[place][1] || "–", text || "–"]],
+      );
+      return element(
+        "section",
+        about(FIXED.files),
+        element("h3", {}, `the files of A and ${letter}`),
+        differing.length
+          ? element(
+              "dl",
+              {class: "facts"},
+              differing.map(([name, before, now]) => [
+                element("dt", {}, name),
+                element(
+                  "dd",
+                  {title: `A ${before}\n${letter} ${now}`},
+                  element("span", {class: "was plain-was"}, `A ${clip(before, 80)}`),
+                  "  →  ",
+                  element("span", {class: "now"}, `${letter} ${clip(now, 80)}`),
+                ),
+              ]),
+            )
+          : element(
+              "p",
+              {class: "quiet-text"},
+              "Format, operator set, sizes and types are the same: they differ in weights.",
+            ),
+      );
+    }),
+  );
+}
+
 // "14 → 17 → 17", or one number where all are the same.
 function inTurn(values, text) {
   const shown = values.map((value) =>
@@ -237,9 +295,10 @@ function inTurn(values, text) {
 }
 
 export function passesOfAll(comparison) {
-  const column = (title, key, text) => ({
+  const column = (title, key, text, moves = FIXED.passes) => ({
     title,
     number: true,
+    about: about(moves),
     hint: `${title}, ${LETTERS.slice(0, comparison.labels.length).join(" → ")}`,
     value: (row) => decode(row[1].find((side) => side)?.[key] ?? -1),
     text: (row) =>
@@ -258,8 +317,8 @@ export function passesOfAll(comparison) {
       },
       column("operations", "after", exactText),
       column("rewrites", "rewrites", exactText),
-      column("live bytes", "peak", bytesText),
-      column("worst tensor", "worst", errorText),
+      column("live bytes", "peak", bytesText, "peak_bytes"),
+      column("worst tensor", "worst", errorText, "sqnr_db"),
       {
         title: "",
         value: (row) => Number(passDiffers(row)),

@@ -5,21 +5,16 @@ from typing import Any
 
 import pytest
 
-import explorer
 from explorer.backends.npu.roofs import network_bound
 from explorer.targets import load_target
 from explorer.targets.npu.machine import describe
 
 
 @pytest.mark.parametrize("target", ["vta-16", "edge-64", "mac-128"])
-def test_no_network_takes_fewer_cycles_or_bytes_than_its_bounds(digits, target):
-    model, table, given = digits
-    c = explorer.compile(model, target, quantization=table)
-    try:
-        c.run(given)
-        run = c.counted
-    finally:
-        c.close()
+def test_no_network_takes_fewer_cycles_or_bytes_than_its_bounds(compiled, digits, target):
+    c = compiled(target)
+    c.run(digits[2])
+    run = c.counted
     assert 0 < run.bound_cycles <= run.cycles and 0 < run.bound_bytes <= run.bytes
     parts = sum(layer.bound_bytes for layer in run.layers)
     assert run.bound_bytes < parts or (run.bound_bytes == parts and len(run.groups) == 1)

@@ -16,11 +16,8 @@ from explorer.targets.npu.machine import describe
 
 
 @pytest.fixture(scope="module")
-def network(digits):
-    model, table, given = digits
-    c = explorer.compile(model, "tiny-8", quantization=table)
-    yield c, given
-    c.close()
+def network(compiled, digits):
+    return compiled("tiny-8"), digits[2]
 
 
 def knobs_of(c):

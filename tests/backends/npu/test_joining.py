@@ -20,31 +20,27 @@ def sections_of(c, target):
 
 
 @pytest.mark.parametrize("target", ["vta-16", "edge-64", "tiny-8", "mac-128", "odd-12x20"])
-def test_constants_are_loaded_ahead_and_no_queue_races(digits, target):
-    model, table, given = digits
-    c = explorer.compile(model, target, quantization=table)
-    try:
-        network = sections_of(c, target)
-        ahead = 0
-        for section in network.sections[1:]:
-            idle = [
-                index
-                for index, op in enumerate(section.instructions)
-                if isinstance(op, Load) and not op.x_size
-            ]
-            before = section.instructions[: idle[0]]
-            assert all(isinstance(op, Load) and op.memory != "activations" for op in before)
-            ahead += len(before)
-        assert ahead >= len(network.sections) // 2
-        is_prefetched = any(getattr(op, "prefetch", False) for op in network.instructions)
-        assert is_prefetched == (target != "vta-16")
-        c.run(given)
-        parts = [np.zeros(v.stored.logical_shape, v.stored.element_type)
-                 for v in map(network.values.__getitem__, network.arguments)]  # fmt: skip
-        assert check_program(network.program, network.image_with(parts), network.machine) == []
-        assert c.counted.cycles == c.counted.predicted_cycles
-    finally:
-        c.close()
+def test_constants_are_loaded_ahead_and_no_queue_races(compiled, digits, target):
+    c = compiled(target)
+    network = sections_of(c, target)
+    ahead = 0
+    for section in network.sections[1:]:
+        idle = [
+            index
+            for index, op in enumerate(section.instructions)
+            if isinstance(op, Load) and not op.x_size
+        ]
+        before = section.instructions[: idle[0]]
+        assert all(isinstance(op, Load) and op.memory != "activations" for op in before)
+        ahead += len(before)
+    assert ahead >= len(network.sections) // 2
+    is_prefetched = any(getattr(op, "prefetch", False) for op in network.instructions)
+    assert is_prefetched == (target != "vta-16")
+    c.run(digits[2])
+    parts = [np.zeros(v.stored.logical_shape, v.stored.element_type)
+             for v in map(network.values.__getitem__, network.arguments)]  # fmt: skip
+    assert check_program(network.program, network.image_with(parts), network.machine) == []
+    assert c.counted.cycles == c.counted.predicted_cycles
 
 
 @pytest.mark.parametrize(("room", "is_prefetched"), [(700, False), (8192, True)])

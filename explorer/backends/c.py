@@ -151,7 +151,7 @@ class CBackend(Backend):
         library = opening.library
         return NativeProgram(
             built.program,
-            opening.weights or built.weights,
+            built.weights if opening.weights is None else opening.weights,
             opening.isolated,
             opening.threads or 1,
             affinity=opening.affinity,

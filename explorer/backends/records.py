@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from explorer.renamed import renamed_names
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from explorer.kernels.passes import Tuned
     from explorer.memory.planners import Planner
     from explorer.passes.lower.partition import Refuses
@@ -53,7 +55,7 @@ class Opening:
     """Of a backend that `builds_libraries`: the binary, where somebody has built it already."""
     time_limit_seconds: float = 120.0
     """Of one inference in a process of its own."""
-    weights: MappedWeights | None = None
+    weights: MappedWeights | np.ndarray | None = None
     """Where those of the program lie, where other programs read them, too."""
     arena: SharedArena | None = None
     """Of a part: what it shares with the other parts of its device."""

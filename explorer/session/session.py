@@ -469,6 +469,7 @@ class Session(Closing, Displayed):
         from explorer.compilation.saving_programs import keep
         from explorer.compilation.sharing_weights import SharedWeights
         from explorer.ir.evaluation import entry_function, specialized_inputs
+        from explorer.runtime.native.weight_block import WeightBlock
 
         started = time.perf_counter()
         source = replace(self.model, assumed=self._assumed(given))
@@ -497,7 +498,7 @@ class Session(Closing, Displayed):
                 self._buckets.refuse(dimensions, error.message)
             return self._compile(given)
         if self._weights is None:
-            self._weights = SharedWeights()
+            self._weights = SharedWeights(WeightBlock(is_file=self._isolated))
         compilation, report = self._weights.build(compilation)
         entry = entry_function(compilation.passes[0].after.program)
         ranges |= ranges_of(compilation.program.length)

@@ -11,42 +11,40 @@ PACKAGE = Path(explorer.__file__).parent
 MAX_POSITIONAL = 5
 
 
-def dataclasses_of(tree: ast.AST) -> set[str]:
-    """Names of the classes with the decorator, of whatever form."""
-    return {
-        node.name
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ClassDef)
-        and any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list)
-    }
-
-
-def crowded_calls(tree: ast.AST, records: set[str]) -> list[str]:
-    """Calls of records with more positional arguments than anybody counts."""
-    return [
-        f"{node.func.id} in line {node.lineno}"
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Name)
-        and node.func.id in records
-        and len(node.args) > MAX_POSITIONAL
-        and not any(isinstance(argument, ast.Starred) for argument in node.args)
-    ]
+def records_and_crowded_calls(text: str) -> tuple[set[str], list[tuple[str, int]]]:
+    """Names of the classes with the decorator, of whatever form; and calls with more positional
+    arguments than anybody counts, by name and line."""
+    records: set[str] = set()
+    calls: list[tuple[str, int]] = []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ClassDef):
+            if any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list):
+                records.add(node.name)
+        elif (
+            isinstance(node, ast.Call)
+            and len(node.args) > MAX_POSITIONAL
+            and isinstance(node.func, ast.Name)
+            and not any(isinstance(argument, ast.Starred) for argument in node.args)
+        ):
+            calls.append((node.func.id, node.lineno))
+    return records, calls
 
 
 def test_no_record_is_made_of_more_than_five_positional_arguments():
-    trees = {path: ast.parse(path.read_text()) for path in PACKAGE.rglob("*.py")}
-    records = set().union(*map(dataclasses_of, trees.values()))
+    read = {
+        str(path.relative_to(PACKAGE)): records_and_crowded_calls(path.read_text())
+        for path in PACKAGE.rglob("*.py")
+    }
+    records = set().union(*(names for names, _ in read.values()))
     assert "Trace" in records
     found = {
-        str(path.relative_to(PACKAGE)): calls
-        for path, tree in trees.items()
-        if (calls := crowded_calls(tree, records))
+        path: crowded
+        for path, (_, calls) in read.items()
+        if (crowded := [call for call in calls if call[0] in records])
     }
     assert found == {}
 
 
 def test_such_a_call_is_found():
     text = "@dataclass\nclass R: ...\nR(1, 2, 3, 4, 5, 6)\nR(1, 2)\n"
-    tree = ast.parse(text)
-    assert crowded_calls(tree, dataclasses_of(tree)) == ["R in line 3"]
+    assert records_and_crowded_calls(text) == ({"R"}, [("R", 3)])

@@ -230,7 +230,7 @@ function createComparison(app) {
       showMain(
         emptyState(
           "Nothing is chosen to compare with",
-          "What else is open has other inputs and outputs: choose it in the list.",
+          "Choose a branch or another open model in the list.",
         ),
         {isFresh: true},
       );

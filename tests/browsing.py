@@ -66,8 +66,8 @@ FLAGS = (
 SIZE = ViewportSize(width=1440, height=900)
 Motion = Literal["reduce", "no-preference"]
 CALM: Motion = "reduce"
-"""What pages are told of the person's wish: to draw what moves takes a third of the processor time
-of a journey. Tests of motion and benchmarks ask for it."""
+"""The motion that pages are asked for: animations take a third of the processor time of a journey.
+Tests of motion and benchmarks ask for motion."""
 LOCAL = re.compile(r"(file|data|blob|about):|(https?|wss?)://127\.0\.0\.1[:/]")
 CURRENT_PASS = '.pass-row[aria-current="step"] .pass-name'
 BUSY_SECONDS = 20

@@ -2,8 +2,9 @@
 
     answer_in_forks(answer, int(sys.argv[1]))       as long as there are lines on standard input
 
-What a request leaves behind is gone with its fork, and what all of them need is loaded once. The
-child ends as a fork does that gave no answer (`explorer/runtime/child.py` tells of it).
+What a request leaves in memory is gone with its fork, and what all of them need is loaded once. If
+a fork ends without an answer, the child ends in the same way: `explorer/runtime/child.py` reports
+it.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def _answer_and_end(answer: Answering, request: dict[str, Any], replies: IO[str]
     try:
         replies.write(json.dumps(answer(request)) + "\n")
         replies.flush()
-    except BaseException:
+    except BaseException:  # the fork must not return to the loop of its parent
         traceback.print_exc()
         os._exit(1)
     os._exit(0)

@@ -31,7 +31,7 @@ class Beginning(Generic[TilesAt]):
     tiles: TilesAt
     """Of the last of them."""
     written: Written | None
-    """Until it is known what it leaves behind: instructions take much memory."""
+    """None once it is known what it leaves: instructions take much memory."""
     steps: LayerSteps
     following: dict[int, Beginning[TilesAt]] = field(default_factory=dict)
     """With one layer more, by the identity of its tiles."""

@@ -14,7 +14,7 @@ from explorer.compilation import Compilation
 from explorer.compilation import sharing_weights as sharing
 from explorer.results.runs.sessions import WeightsReport
 
-FIRST, SECOND = (24, 192), (192, 384)
+FIRST, SECOND = (24, 256), (256, 384)
 
 
 def products() -> onnx.ModelProto:

@@ -82,6 +82,7 @@ def show_as_read_then_compiled(page: Any) -> None:
     tell = "([session, more]) => tell(session, more)"
     page.evaluate(tell, [{**SESSION, "model": "m"}, shown("read/1", 1, read_trace(model))])
     expect(page.locator(".dock-body strong")).to_have_text("The passes still run")
+    expect(page.locator(".subject")).to_contain_text("its passes still run")
     page.locator(".node", has_text="Relu").first.click()
     expect(page.locator(".subject")).to_contain_text("relu1")
     there = {**SESSION, "model": "m", "branch": "1", "status": "idle", "progress": None}

@@ -310,6 +310,7 @@ async function markChanges(app, event, pass, host) {
 
 function madeOf(app, all) {
   const compiled = all.passes.filter((pass) => pass.level !== "source");
+  if (app.isRead) return "as its file has it; its passes still run.";
   if (!compiled.length)
     return all.problems?.reasons.length
       ? "not compiled, for not all of it is supported."

@@ -35,7 +35,6 @@ from types import SimpleNamespace
 import onnx
 
 import explorer
-from explorer.app.worker.program import NOT_AT_FIRST
 from explorer.app.workspaces import VARIABLE as WORKSPACES
 from explorer.compilation.collection import paused_collection
 from explorer.compilation.inspecting import read_trace
@@ -119,8 +118,7 @@ def read_model(path: str) -> int:
     """Makes what is seen of a file while its passes run; the number of its nodes."""
     with paused_collection():
         payload = trace_payload(read_trace(explorer.load(path)))
-        at_once = [key for key in payload.chunk_keys() if not payload.is_later(key)]
-        for key in (*at_once, *payload.first):
+        for key in (*payload.at_once(is_first=True), *payload.first):
             encode(payload.chunk(key))
     return payload.head["model"]["nodes"]
 
@@ -139,12 +137,7 @@ def measure_worker(paths: Sequence[str]) -> None:
             trace = compilation.trace(with_code=False)
             payload = trace_payload(trace, parts=SnapshotParts.of(trace))
             marks.append(time.process_time())
-            at_once = [
-                key
-                for key in payload.chunk_keys()
-                if not payload.is_later(key) and key not in NOT_AT_FIRST
-            ]
-            for key in (*at_once, *payload.first):
+            for key in (*payload.at_once(is_first=True), *payload.first):
                 encode(payload.chunk(key))
             marks.append(time.process_time())
             payload.saved_chunks()

@@ -76,6 +76,8 @@ AT_ONCE = ("memory",)
 """Kinds of settled chunks that are small, or needed by every page."""
 GRAPHS = ("graphs", NODES, "blocks", "graph")
 """Those that are as well where the program is so small that a page begins with all passes."""
+NOT_AT_FIRST = ("links", "insights")
+"""Chunks for which whole programs are gone through, and which the first picture does without."""
 
 
 class UnknownChunk(KeyError):
@@ -113,6 +115,11 @@ class TracePayload:
         kind = key.split("/")[0]
         at_once = AT_ONCE if self.parts.has_excerpts else (*AT_ONCE, *GRAPHS)
         return (key in self.settled or kind == NODES) and kind not in at_once
+
+    def at_once(self, is_first: bool) -> list[str]:
+        """Chunks that a page gets without asking. is_first: before its first picture."""
+        missing = NOT_AT_FIRST if is_first else ()
+        return [k for k in self.chunk_keys() if not self.is_later(k) and k not in missing]
 
     def chunk_keys(self) -> list[str]:
         """All that can be asked for by now: each `text/` adds the pages that it needs, and the

@@ -149,7 +149,8 @@ def test_a_large_model_is_seen_as_it_was_read_before_its_passes_run(trace: Trace
 
     def during(stage: str) -> None:
         if stage == "passes":
-            answers.extend(worker._answer_read(7, chunk, data) for chunk in ("text/0", "moon"))
+            chunks = ("text/0", "moon", "links")
+            answers.extend(worker._answer_read(7, chunk, data) for chunk in chunks)
 
     wire = Wire()
     wire.arrive(kind, 1, request)
@@ -162,12 +163,13 @@ def test_a_large_model_is_seen_as_it_was_read_before_its_passes_run(trace: Trace
     assert from_json(CompileRequest, of) == request
     assert [step["name"] for step in head["passes"]] == ["model"]
     assert {"graph/0", "nodes/0"} <= set(chunks)
+    assert "links" not in chunks  # all of the program is printed for them
     before = cut_at(wire, ["stage", 1, "passes"])[0] if kind == "compile" else wire.sent
     assert next(m[0] for m in before if m[0] in ("read", "head")) == "read"
-    assert answers == [True, True]
-    text, moon = (message for message in wire.of_kind("made") if message[1] == 7)
+    assert answers == [True, True, True]
+    text, moon, links = (message for message in wire.of_kind("made") if message[1] == 7)
     assert "lines" in text[3] or "pages" in text[3]
-    assert moon[3] is None
+    assert moon[3] is None and "program" in links[3]
     is_seen = kind == "prepare"  # by whoever asks for it before all passes have run
     assert worker._answer_read(7, "text/0", data) == is_seen
 

@@ -56,8 +56,6 @@ ORDERED = (SEARCH, TURNS)
 MEASURED = "profile"
 """The stage whose results depend on what else the machine does."""
 MAX_MEASUREMENTS = 3
-NOT_AT_FIRST = ("links", "insights")
-"""Chunks for which whole programs are gone through, and which the first picture does without."""
 RESTS_ON = {"sqnr_db": "accuracy", "seconds": MEASURED}
 """Stages that the levers of a quantity rest on; those of others need the compilation alone."""
 
@@ -354,12 +352,15 @@ class Worker:
     def _show_read(self, task: Task) -> None:
         """Sends a large model as its file has it, which is seen while passes run; of what is only
         prepared, too, for somebody may ask for it before it is there."""
+        from explorer.compilation.collection import paused_collection
+
         trace = self._compiler.read(task.request, self._progress(task, URGENT[0]))
         if trace is None:
             return
-        payload = trace_payload(trace)
-        at_once = [key for key in payload.chunk_keys() if not payload.is_later(key)]
-        chunks = {key: encode(payload.chunk(key)) for key in (*at_once, *payload.first)}
+        with paused_collection():
+            payload = trace_payload(trace)
+            keys = (*payload.at_once(is_first=True), *payload.first)
+            chunks = {key: encode(payload.chunk(key)) for key in keys}
         self._read[task.request] = payload
         self._send(READ, task.key, asdict(task.request), payload.head, chunks)
 
@@ -376,10 +377,8 @@ class Worker:
         self._send("head", task.key, payload.head, self._compiler.optional(task.request))
         with task.making:
             task.payload = payload
-            for key in payload.chunk_keys():
-                if payload.is_later(key) or (key in task.sent and key in payload.settled):
-                    continue
-                if stage == URGENT[0] and key in NOT_AT_FIRST:
+            for key in payload.at_once(is_first=stage == URGENT[0]):
+                if key in task.sent and key in payload.settled:
                     continue
                 text = encode(payload.chunk(key))
                 if task.sent.get(key) != hash(text):

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from explorer.ir.requantization import AS_ONNXRUNTIME, Requantization
 from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions, apply_rules
 from explorer.ir.rewriting.passes import RulePass
-from explorer.passes.quantize.rules.averages import SumIntegers
+from explorer.passes.quantize.rules.averages import AverageIntegersOfCall, SumIntegers
 from explorer.passes.quantize.rules.biases import AddToProduct
 from explorer.passes.quantize.rules.bytes import MultiplyBytes, ScaleSums
 from explorer.passes.quantize.rules.moves import (
@@ -65,6 +65,7 @@ class ComputeInIntegers(RulePass):
         MultiplyBytes,
         ScaleSums,
         SumIntegers,
+        AverageIntegersOfCall,
         RequantizePairs,
         RequantizeBytes,
         AddWholeNumbers,

@@ -56,6 +56,16 @@ def test_a_model_is_read_with_its_names_types_and_nodes(
     assert model.parameters == 3
 
 
+def test_weights_in_nodes_are_parameters_and_shapes_are_none(
+    relu: onnx.ModelProto, save: Callable
+) -> None:
+    shape = numpy_helper.from_array(np.array([2, 3], np.int64))
+    for name, value in [("W", relu.graph.initializer[0]), ("shape", shape)]:
+        relu.graph.node.insert(0, helper.make_node("Constant", [], [name], value=value))
+    del relu.graph.initializer[:]
+    assert load(save(relu.SerializeToString())).parameters == 3
+
+
 def test_weights_are_read_only_and_not_copied(relu: onnx.ModelProto, save: Callable) -> None:
     weight = load(save(relu.SerializeToString())).content.weights["W"]
     assert not weight.flags.writeable

@@ -21,7 +21,14 @@ import numpy as np
 import onnx
 import onnx.inliner
 from google.protobuf.message import DecodeError
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, ValueInfoProto
+from onnx import (
+    AttributeProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    ValueInfoProto,
+)
 
 from explorer.errors import ModelError, UnsupportedError
 from explorer.importers.building.limits import check_rank, check_size
@@ -128,7 +135,7 @@ def from_proto(
             SourceNode(n.name, n.op_type, node_text(n), inner_operators=_inner_operators(n))
             for n in walk(graph)
         ),
-        parameters=sum(math.prod(w.shape) for w in weights.values()),
+        parameters=sum(math.prod(w.shape) for w in weights.values()) + _in_nodes(graph),
         content=OnnxContent(proto, weights, folder, problems),
         tensors=tuple(name for node in graph.node for name in node.output if name),
         constants=weights,
@@ -145,6 +152,21 @@ def _noting(problems: dict[str, str], name: str, is_examined: bool) -> Iterator[
         if not is_examined:
             raise
         problems.setdefault(name, error.message)
+
+
+def _in_nodes(graph: GraphProto) -> int:
+    """Elements of weights that are no initializers of the outermost graph: those of nested graphs,
+    and values of Constant nodes, which some exporters write for all weights. Of these, scalars and
+    int64 are settings and shapes."""
+    constants = [
+        attribute.t
+        for node in walk(graph)
+        if node.op_type == "Constant"
+        for attribute in node.attribute
+        if attribute.t.dims and attribute.t.data_type != TensorProto.INT64
+    ]
+    nested = [t for node in walk(graph) for g in subgraphs(node) for t in g.initializer]
+    return sum(math.prod(max(0, size) for size in t.dims) for t in (*constants, *nested))
 
 
 def _inlined(proto: ModelProto) -> ModelProto:

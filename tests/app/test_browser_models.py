@@ -120,8 +120,11 @@ def test_branches_models_and_traces_are_compared(
         page.locator(".inspector .empty", has_text="open the model's own file").wait_for()
         mine = tmp_path / "mine.nnx"
         shutil.copy(saved_trace, mine)
+        page.get_by_role("button", name="side by side", exact=True).click()
+        expect(page.locator(".twin")).to_have_count(2)
         page.get_by_label("model file").set_input_files(str(mine))
         page.locator(".document.current", has_text="mine.nnx").wait_for()
+        expect(page.get_by_role("dialog")).to_have_count(0)
         page.wait_for_selector(".node")
         assert seen.names(".document .note")[-2:] == ["trace", "trace"]
     assert seen.is_clean(), seen

@@ -10,6 +10,7 @@ import {adaptHost} from "./state/host.js";
 import {createLooks} from "./state/appearance.js";
 import {createPlaces} from "./state/places.js";
 import {handleKey} from "./frame/keys.js";
+import {createDialogs} from "./frame/dialog.js";
 import {createFiles} from "./frame/saving.js";
 import {clip} from "./ground/scene.js";
 import {createSession} from "./branches/session.js";
@@ -30,6 +31,7 @@ function render({model, el}) {
 
   const looks = createLooks(host);
   const files = createFiles(host);
+  const dialogs = createDialogs(root);
   const theme = followTheme(root, looks, () => app?.repaint());
   let app = null;
   let session = null;
@@ -70,6 +72,7 @@ function render({model, el}) {
     drawBanner();
     if (!head?.passes) {
       app?.stop();
+      dialogs.closeDialog();
       [app, loading, branch] = [null, null, null];
       revision = host.get("revision") ?? -1;
       replace(stage, waiting());
@@ -94,6 +97,8 @@ function render({model, el}) {
           loading = null;
           app?.stop();
           const kept = keptFor(model);
+          // What is open is about the compilation that is left, unless its passes ran meanwhile.
+          if (!app?.isRead || model !== shownModel) dialogs.closeDialog();
           shownModel = model;
           const isRead = isOnlyRead(branch);
           const place = returning?.branch === branch ? returning : null;
@@ -110,6 +115,7 @@ function render({model, el}) {
             looks,
             places,
             announcer,
+            dialogs,
             kept,
             model,
             isRead,

@@ -1,6 +1,5 @@
 // What is looked at: the state of one compilation's page, its panes, and the link that leads there.
 
-import {addDialogs} from "./dialog.js";
 import {addMessages} from "./messages.js";
 import {addNavigation} from "./navigation.js";
 import {createDraft} from "../branches/draft.js";
@@ -39,6 +38,7 @@ export function createApp({
   looks,
   places,
   announcer,
+  dialogs,
   kept,
   model,
   isRead = false,
@@ -68,6 +68,7 @@ export function createApp({
     id: instances,
     ready: false,
     isRead,
+    ...dialogs,
   };
   let begun = store.get();
   // Whether a person did anything in a model as it was read.
@@ -80,7 +81,6 @@ export function createApp({
   app.backgroundTimes = elapsedText();
 
   addMessages(app, announcer, root);
-  addDialogs(app, root);
   addNavigation(
     app,
     data.head.passes.some((pass) => pass.level !== "source"),

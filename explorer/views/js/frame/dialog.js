@@ -2,11 +2,11 @@
 
 import {element} from "../ground/dom.js";
 
-// Gives the app `openDialog`, `closeDialog` and `hasDialog`.
-export function addDialogs(app, root) {
+// One for the page, whatever compilation it shows: the same key closes what any of them opened.
+export function createDialogs(root) {
   let dialog = null; // {node, before}
-  app.hasDialog = () => dialog !== null;
-  app.closeDialog = () => {
+  const hasDialog = () => dialog !== null;
+  const closeDialog = () => {
     if (!dialog) return false;
     dialog.node.remove();
     const {before} = dialog;
@@ -15,10 +15,9 @@ export function addDialogs(app, root) {
     return true;
   };
   // content(close) -> what stands in it. What had the focus before gets it back.
-  app.openDialog = (label, content, className = "") => {
+  const openDialog = (label, content, className = "") => {
     const before = dialog?.before ?? root.querySelector(":focus");
     dialog?.node.remove();
-    const close = () => app.closeDialog();
     const box = element(
       "div",
       {
@@ -29,7 +28,7 @@ export function addDialogs(app, root) {
         tabindex: -1,
         onkeydown: keepFocus,
       },
-      content(close),
+      content(closeDialog),
     );
     dialog = {
       before,
@@ -38,7 +37,7 @@ export function addDialogs(app, root) {
         {
           class: "veil",
           onclick: (event) => {
-            if (event.target === event.currentTarget) close();
+            if (event.target === event.currentTarget) closeDialog();
           },
         },
         box,
@@ -47,6 +46,7 @@ export function addDialogs(app, root) {
     root.append(dialog.node);
     box.focus();
   };
+  return {openDialog, closeDialog, hasDialog};
 }
 
 // The Tab key goes round within a dialog.

@@ -224,6 +224,9 @@ def test_an_edited_schedule_becomes_a_branch_and_an_illegal_one_says_why(visit: 
         banner = page.get_by_role("alert")
         banner.wait_for()
         expect(banner).to_contain_text("64")
+        refused = page.locator(".memory-budget .budget-asked")
+        expect(refused).to_contain_text("refused: ")
         banner.get_by_role("button", name="dismiss").click()
+        expect(refused).to_be_empty()
         expect(page.locator(".branch-select option")).to_have_count(3)
     assert seen.is_clean(), seen

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
 
-import {comparable, placeText, rangeOf} from "../../build/js/ground/budgets.js";
+import {askedWords, comparable, placeText, rangeOf} from "../../build/js/ground/budgets.js";
 
 test("the range ends where no budget is needed", () => {
   const {least, most, value} = rangeOf([14592, 9600, null], undefined);
@@ -38,4 +38,20 @@ test("a pin in one of several memories has its name", () => {
   assert.equal(placeText(memories, 128), "slow:0");
   assert.equal(placeText(memories, 192), "slow:64");
   assert.equal(placeText([], 192), 192);
+});
+
+test("a decision that was asked for says what became of it, while that is shown", () => {
+  const settings = (decisions, model) => ({decisions, model});
+  const said = (status, wanted, held = {}) =>
+    askedWords(
+      {status, model: "a", wanted, settings: settings(held), error: {what: "too few bytes"}},
+      "budget",
+    );
+  const asked = settings({budget: 64}, "a");
+  assert.equal(said("working", asked), "is being compiled");
+  assert.equal(said("failed", asked), "refused: too few bytes");
+  assert.equal(said("idle", asked), "");
+  assert.equal(said("failed", asked, {budget: 64}), ""); // it was something else
+  assert.equal(said("working", settings({}, "a"), {budget: 64}), "is being compiled");
+  assert.equal(said("failed", settings({budget: 64}, "b")), ""); // another model was opened
 });

@@ -27,6 +27,7 @@ import {decide, isOff} from "../ground/addresses.js";
 import {acceptDrops, documentStrip, setText} from "./documents.js";
 import {openDialog} from "./open_dialog.js";
 import {button, element, replace} from "../ground/dom.js";
+import {askedWords} from "../ground/budgets.js";
 import {createPredictions} from "../desk/predictions.js";
 import {elapsedText} from "../ground/elapsed.js";
 import {cutMiddle} from "../measures/column_names.js";
@@ -298,6 +299,7 @@ export function createSession(host, onchange, root) {
     banner: () => bar.show(now()),
     // Why the last compilation was refused, while that is shown; null otherwise.
     failure: () => (now().status === "failed" ? now().error : null),
+    asked: (address) => askedWords(now(), address),
     isKnown: () => now().models.length > 0,
     status: () => now().status,
     askAgain: (why) => dialog.ask(now().model, why),

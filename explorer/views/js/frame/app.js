@@ -138,6 +138,7 @@ export function createApp({
     ]);
     const attached = [...session.data(), session.isPending("accuracy")].join("\n");
     if (app.ready && attached !== app.seenData) app.bar.learn();
+    if (app.ready) app.dock.sessionChanged();
     app.seenData = attached;
     if (!app.ready || seen === app.seenSession) return;
     app.seenSession = seen;

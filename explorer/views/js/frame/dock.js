@@ -35,7 +35,7 @@ export function dockPane(app) {
     element("div", {class: "tab-bar"}, row, element("span", {class: "grow"}), aside),
     body,
   );
-  let current = null; // {node, aside, refresh(), resized(), hovered()}
+  let current = null; // {node, aside, refresh(), resized(), hovered(), sessionChanged()}
   let turn = 0;
   const showBody = steady(body),
     showAside = steady(aside);
@@ -101,7 +101,13 @@ export function dockPane(app) {
   app.hover.subscribe(() => current?.hovered?.());
   if (typeof ResizeObserver === "function")
     new ResizeObserver(() => current?.resized?.()).observe(body);
-  return {node, update, learn, repaint: () => current?.resized?.()};
+  return {
+    node,
+    update,
+    learn,
+    repaint: () => current?.resized?.(),
+    sessionChanged: () => current?.sessionChanged?.(),
+  };
 }
 
 /** @returns {any} */

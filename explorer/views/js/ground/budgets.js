@@ -11,6 +11,13 @@ export function comparable(branches, branch) {
   );
 }
 
+// What became of a decision of this model that was asked for; "" where none waits or was refused.
+export function askedWords({status, model, wanted, settings, error}, address) {
+  const [next, held] = [wanted, settings].map(({decisions}) => JSON.stringify(decisions[address]));
+  if (status === "idle" || wanted.model !== model || next === held) return "";
+  return status === "failed" ? `refused: ${error.what}` : "is being compiled";
+}
+
 // {least, most, value}: of the slider, in bytes; the largest is no budget.
 export function rangeOf(peaks, budget) {
   const known = peaks.filter((peak) => Number.isFinite(peak) && peak > 0);

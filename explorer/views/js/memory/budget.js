@@ -20,6 +20,7 @@ export function budgetPart(app, memory) {
   const peaks = [memory.peak, ...others().map((branch) => columnOf("peak").value(branch))];
   const {least, most, value} = rangeOf(peaks, session.settings().decisions[BUDGET]);
   const said = element("output", {class: "mono"});
+  const asked = element("p", {class: "budget-asked", role: "status"});
   let waiting = 0;
   const slider = element("input", {
     type: "range",
@@ -52,6 +53,8 @@ export function budgetPart(app, memory) {
 
   let seen = "";
   function refresh() {
+    asked.textContent = session.asked(BUDGET);
+    asked.classList.toggle("ink-removed", session.failure() !== null);
     const all = others();
     const now = JSON.stringify([all.map(({key, peak, milliseconds}) => [key, peak, milliseconds])]);
     if (now === seen) return;
@@ -70,6 +73,7 @@ export function budgetPart(app, memory) {
       "div",
       {class: "memory-budget"},
       element("label", {}, "budget ", said, slider),
+      asked,
       picture,
     ),
     refresh,

@@ -2,7 +2,7 @@
 // line of bytes that are live; the fullest step and what lives there; and how the peak compares
 // with the least that is possible. A buffer can be dragged to another address (placing.js).
 
-import {pinsOf} from "../ground/addresses.js";
+import {BUDGET, PINS, pinsOf} from "../ground/addresses.js";
 import {element, emptyState, replace} from "../ground/dom.js";
 import {launchesOf} from "../measures/launches.js";
 import {bytesText, exactText} from "../ground/numbers.js";
@@ -292,9 +292,18 @@ export async function memoryView(app) {
     mark();
     drawSide();
   };
+  let became = "";
+  function sessionChanged() {
+    const words = [PINS, BUDGET].map((address) => app.session.asked(address)).join("\n");
+    if (words === became) return;
+    became = words;
+    mark();
+    budget?.refresh();
+  }
   return {
     node: host,
     refresh,
+    sessionChanged,
     resized: paint,
     hovered: () => {
       if (!hoveredBuffer) mark();

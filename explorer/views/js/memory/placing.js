@@ -48,6 +48,7 @@ function snappedOffset(memory, buffer, wanted, reach) {
 // The ghost of a buffer at another place. `geometry`: {rectangle(buffer, offset), bytesPerPixel()}
 export function createPlacing(app, memory, plot, geometry, onchange) {
   let ghost = null; // {buffer, offset, refusal}
+  let asked = null; // the ghost of a fork that is compiled, or was refused
   const pins = () => new Map(app.session ? pinsOf(app.session.settings()) : []);
 
   function show(next) {
@@ -57,16 +58,18 @@ export function createPlacing(app, memory, plot, geometry, onchange) {
 
   // The ghost and what it would overlap, as elements above the map.
   function boxes() {
-    if (!ghost) return [];
-    const {buffer, offset, refusal} = ghost;
+    const became = asked && !ghost ? app.session.asked(PINS) : "";
+    if (!ghost && !became) return [];
+    const {buffer, offset, refusal} = ghost ?? asked;
     const box = geometry.rectangle(buffer, offset);
+    const isRefused = refusal || (became && app.session.failure() !== null);
     const parts = [
       placed(
-        element("div", {class: `ghost${refusal ? " refused" : ""}`, "data-offset": offset}),
+        element("div", {class: `ghost${isRefused ? " refused" : ""}`, "data-offset": offset}),
         ...box,
       ),
     ];
-    for (const other of overlaps().slice(0, MAX_OVERLAPS_DRAWN)) {
+    for (const other of became ? [] : overlaps().slice(0, MAX_OVERLAPS_DRAWN)) {
       const first = Math.max(buffer.first, other.first),
         last = Math.min(buffer.last, other.last);
       const low = Math.max(offset, other.offset),
@@ -78,7 +81,7 @@ export function createPlacing(app, memory, plot, geometry, onchange) {
         ),
       );
     }
-    const label = element("div", {class: "ghost-label"}, words());
+    const label = element("div", {class: "ghost-label"}, words(became));
     const [width, height] = plot.size();
     const isLow = box[1] < 40;
     label.style.left = `${Math.max(4, Math.min(box[0], width - 260))}px`;
@@ -91,15 +94,17 @@ export function createPlacing(app, memory, plot, geometry, onchange) {
   const overlaps = () =>
     ghost.refusal ? [ghost.refusal.obstacle] : overlapsAt(memory, ghost.buffer, ghost.offset);
 
-  function words() {
-    const at = `${clip(ghost.buffer.values[0], 32)} at byte ${exactText(ghost.offset)}`;
+  function words(became = "") {
+    const {buffer, offset} = ghost ?? asked;
+    const at = `${clip(buffer.values[0], 32)} at byte ${exactText(offset)}`;
+    if (became) return `${at}: ${became}`;
     if (ghost.refusal)
       return (
         `${at}: refused, ${bytesText(ghost.refusal.overlap)} of it are ` +
         `${clip(ghost.refusal.obstacle.values[0], 32)}`
       );
     const others = overlaps();
-    const top = ghost.offset + ghost.buffer.size;
+    const top = offset + buffer.size;
     if (!others.length)
       return `${at}: free${top > memory.peak ? `, raises the peak to ${bytesText(top)}` : ""}`;
     const names = others
@@ -144,6 +149,7 @@ export function createPlacing(app, memory, plot, geometry, onchange) {
       show(null);
       if (!chosen || chosen.refusal || chosen.offset === chosen.buffer.offset) return "";
       if (!canFork(app)) return noCompiler(app, chosen);
+      asked = chosen;
       pinBuffer(app, memory, chosen.buffer.id, chosen.offset);
       return "";
     },

@@ -10,15 +10,9 @@ Each imports only those above it. Schedules are plain: the largest tiles, double
 
 from explorer.npu.cost.prediction import CycleTerm, Prediction, predict
 from explorer.npu.cost.steps import Traffic
+from explorer.npu.layers.convolution import Convolution, Placement, matrix_product
 from explorer.npu.layers.elementwise import Elementwise, ElementwiseOperand
-from explorer.npu.layers.layer import (
-    Convolution,
-    Layer,
-    LayerError,
-    Placement,
-    Rescaling,
-    matrix_product,
-)
+from explorer.npu.layers.layer import Layer, LayerError, Rescaling
 from explorer.npu.layers.matrices import MatrixProduct, Transposition
 from explorer.npu.layers.normalization import NormalizationLayer
 from explorer.npu.layers.partition import Piece, Pieces

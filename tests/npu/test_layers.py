@@ -26,7 +26,7 @@ from explorer.npu import (
     matrix_product,
 )
 from explorer.npu.layers.borders import borders
-from explorer.npu.layers.layer import Affine
+from explorer.npu.layers.convolution import Affine
 from explorer.npu.program.compiling import tile_with_reason
 from explorer.npu.tiling.convolution import tile_convolution
 from explorer.runtime.npu import simulate

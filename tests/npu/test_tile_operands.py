@@ -6,7 +6,7 @@ import pytest
 from explorer.npu import Convolution
 from explorer.npu.cost.steps import steps_of
 from explorer.npu.cost.tile_operands import Parts, parts_of
-from explorer.npu.layers.layer import Placement
+from explorer.npu.layers.convolution import Placement
 from explorer.npu.layers.matrices import MatrixProduct, Transposition
 from explorer.npu.layers.windows import WindowLayer
 from explorer.npu.program.compiling import tile_layer, write_layer

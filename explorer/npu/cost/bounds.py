@@ -17,7 +17,8 @@ from math import prod, sqrt
 
 import numpy as np
 
-from explorer.npu.layers.layer import Convolution, Layer
+from explorer.npu.layers.convolution import Convolution
+from explorer.npu.layers.layer import Layer
 from explorer.npu.layers.matrices import MatrixProduct
 from explorer.npu.layers.partition import Pieces
 from explorer.targets.npu.machine import Machine

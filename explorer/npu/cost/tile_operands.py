@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from explorer.npu.layers.layer import Convolution
+from explorer.npu.layers.convolution import Convolution
 from explorer.npu.layers.matrices import Transposition
 from explorer.npu.program.convolution import ConvolutionWriter
 from explorer.npu.program.matrices import MatrixWriter

@@ -1,6 +1,7 @@
 """What layers are: records that compute in NumPy, and operations of a program as such.
 
-    layer.py      what a layer is; a convolution in integers, and its meaning in NumPy
+    layer.py      what a layer is
+    convolution.py    a convolution in integers, and its meaning in NumPy
     elementwise.py    sums, products and maxima of two tensors with scales of their own
     partition.py  several convolutions that write parts of one result
     matrices.py   products of matrices that are computed, and transpositions

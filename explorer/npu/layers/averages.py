@@ -28,7 +28,8 @@ from explorer.ir.requantization import (
 )
 from explorer.ir.top.quantization.integer_average import IntegerAverageOp
 from explorer.npu.layers.borders import Run, runs
-from explorer.npu.layers.layer import Convolution, Layer, LayerError, Placement, Rescaling
+from explorer.npu.layers.convolution import Convolution, Placement
+from explorer.npu.layers.layer import Layer, LayerError, Rescaling
 from explorer.npu.layers.partition import merged
 from explorer.npu.layers.products import offset_of
 from explorer.npu.layers.value_layout import stored_form

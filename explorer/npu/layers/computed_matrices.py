@@ -22,8 +22,9 @@ from xdsl.ir import Attribute, SSAValue
 from explorer.ir.top.linear.matmul import MatMulOp
 from explorer.ir.top.movement.transpose import TransposeOp
 from explorer.ir.types import element_type_of, static_shape, tensor_type
+from explorer.npu.layers.convolution import Convolution, Placement
 from explorer.npu.layers.data_movement import MOVES, PADDING, origin
-from explorer.npu.layers.layer import Convolution, Layer, LayerError, Placement, Rescaling
+from explorer.npu.layers.layer import Layer, LayerError, Rescaling
 from explorer.npu.layers.matrices import (
     IN_COLUMNS,
     IN_ROWS,

@@ -27,7 +27,8 @@ from explorer.ir.top.movement.reshape import ExpandOp, ReshapeOp
 from explorer.ir.top.movement.slices import SliceOp
 from explorer.ir.top.movement.transpose import TransposeOp
 from explorer.ir.types import is_static, static_shape
-from explorer.npu.layers.layer import Convolution, LayerError, Placement, Rescaling
+from explorer.npu.layers.convolution import Convolution, Placement
+from explorer.npu.layers.layer import LayerError, Rescaling
 from explorer.npu.layers.value_layout import PICTURE_RANK, Stored, channel_axis, stored_form
 
 MOVES = (ConcatOp, ExpandOp, GatherOp, PadOp, ReshapeOp, SliceOp, TransposeOp)

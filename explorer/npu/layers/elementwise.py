@@ -33,6 +33,8 @@ OPERATIONS: dict[str, tuple[str, Callable[..., np.ndarray]]] = {
 }
 """By kind: the vector engine's operation, and its meaning."""
 MAX_IMMEDIATE = (1 << 15) - 1
+MAX_MULTIPLIER_SHIFT = 62
+"""Of the machine's 64 bits."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,6 +105,38 @@ class Elementwise:
         """Of operands that are computed, then of the result."""
         computed = [one.factor for one in self.operands if one.constant is None]
         return tuple(factor for factor in (*computed, self.factor) if factor is not None)
+
+    def elements_of_factor(self, machine: Machine) -> int:
+        """Accumulators that one takes: multiplier and shift, and what is added before where an
+        instruction does that."""
+        if not machine.instruction_set.adds_biases:
+            return 2
+        scaled = [one for one in self.operands if one.constant is None and one.factor is not None]
+        return 3 if any(one.zero_point for one in scaled) else 2
+
+    def machine_factors(self, machine: Machine) -> tuple[tuple[int, ...], ...]:
+        """Those of operands with what they are shifted by before, where that is the same; with the
+        bias that goes with each, where an instruction adds it."""
+        found: list[tuple[int, ...]] = []
+        for one in self.operands:
+            if one.constant is None and one.factor is not None:
+                lifted = self.lifted(one.factor, machine)
+                lift = self.lift if lifted is None else 0
+                found.append((*(lifted or one.factor), -one.zero_point << lift))
+        if self.factor is not None:
+            found.append((*self.factor, 0))
+        return tuple(factor[: self.elements_of_factor(machine)] for factor in found)
+
+    def lifted(self, factor: Factor | None, machine: Machine) -> Factor | None:
+        """A factor times two to the power of the lift; None where it rounds otherwise."""
+        if factor is None or not machine.instruction_set.requantizes:
+            return None
+        multiplier, shift = factor
+        # Of a doubling high multiply, shifts beyond its own 31 bits round once more.
+        most = 31 if machine.scheme == "doubling_high_multiply" else MAX_MULTIPLIER_SHIFT
+        if not self.lift <= shift <= most:
+            return None
+        return multiplier, shift - self.lift
 
     @property
     def table(self) -> None:

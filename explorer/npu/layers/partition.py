@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from explorer.npu.layers.layer import Convolution, Layer, LayerError, Placement
+from explorer.npu.layers.convolution import Convolution, Placement
+from explorer.npu.layers.layer import Layer, LayerError
 from explorer.npu.layers.tensors import Tensor
 
 

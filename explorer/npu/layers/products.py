@@ -25,8 +25,9 @@ from explorer.ir.top.linear.convolution import ConvOp
 from explorer.ir.top.linear.matmul import MatMulOp
 from explorer.ir.top.reductions.reduction import ReduceOp
 from explorer.ir.types import QuantizedType, element_type_of, static_shape
+from explorer.npu.layers.convolution import Convolution
 from explorer.npu.layers.data_movement import flattened_picture
-from explorer.npu.layers.layer import Convolution, LayerError, Rescaling, wrapped
+from explorer.npu.layers.layer import LayerError, Rescaling, wrapped
 from explorer.npu.layers.value_layout import stored_form
 
 AT_RUN_TIME = ("residual", "left_zero", "right_zero", "right_sums", "scale", "channel_scales")

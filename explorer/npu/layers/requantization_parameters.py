@@ -15,8 +15,9 @@ from dataclasses import replace
 import numpy as np
 
 from explorer.ir.requantization import Requantization
+from explorer.npu.layers.convolution import Convolution
 from explorer.npu.layers.elementwise import Elementwise, ElementwiseOperand, Factor
-from explorer.npu.layers.layer import Convolution, Layer
+from explorer.npu.layers.layer import Layer
 from explorer.npu.layers.matrices import MatrixProduct
 from explorer.npu.layers.stated_requantization import MAX_SUM, doubled, is_stated, reduced, shifted
 from explorer.targets.npu.machine import Machine

@@ -24,8 +24,9 @@ from explorer.ir.top.linear.matmul import MatMulOp
 from explorer.ir.top.quantization.quantized import RequantizeOp
 from explorer.ir.top.reductions.reduction import ReduceOp
 from explorer.ir.types import QuantizedType, element_type_of, shape_of, static_shape
+from explorer.npu.layers.convolution import Affine
 from explorer.npu.layers.data_movement import MOVES
-from explorer.npu.layers.layer import Affine, wrapped
+from explorer.npu.layers.layer import wrapped
 from explorer.npu.layers.products import Values
 from explorer.npu.layers.value_layout import channel_axis, stored_form
 

@@ -10,8 +10,9 @@ import numpy as np
 from explorer.errors import InputError
 from explorer.npu.layers.accesses import VectorLayer
 from explorer.npu.layers.averages import divided
+from explorer.npu.layers.convolution import Convolution
 from explorer.npu.layers.elementwise import Elementwise, flattened_elementwise
-from explorer.npu.layers.layer import Convolution, Layer, LayerError, RoomError
+from explorer.npu.layers.layer import Layer, LayerError, RoomError
 from explorer.npu.layers.matrices import MatrixProduct, Transposition
 from explorer.npu.layers.partition import Pieces
 from explorer.npu.layers.requantization_parameters import with_own_factors

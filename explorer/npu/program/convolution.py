@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from explorer.npu.layers.borders import borders
-from explorer.npu.layers.layer import Convolution
+from explorer.npu.layers.convolution import Convolution
 from explorer.npu.layers.stated_requantization import Shifted, is_stated, scaling_problem, shifted
 from explorer.npu.layers.tensors import Tensor, blocks, element_problem, most_padding
 from explorer.npu.program.addresses import Addresses, Placed, place

@@ -15,9 +15,10 @@ import numpy as np
 from explorer.ir.dialects.npu import LayerOp
 from explorer.ir.operation import from_attribute, identity_of
 from explorer.ir.top.data import WeightOp
+from explorer.npu.layers.convolution import Convolution
 from explorer.npu.layers.elementwise import Elementwise
 from explorer.npu.layers.fields import Described, layer_of
-from explorer.npu.layers.layer import Convolution, Layer
+from explorer.npu.layers.layer import Layer
 from explorer.npu.layers.matrices import MatrixProduct, Transposition
 from explorer.npu.layers.normalization import NormalizationLayer
 from explorer.npu.layers.partition import Pieces

@@ -22,9 +22,11 @@ from explorer.targets.npu.instructions import (
     Finish,
     Instruction,
     Load,
+    Loop,
     MicroOperation,
     Multiply,
     Store,
+    Vector,
 )
 from explorer.targets.npu.machine import Machine
 
@@ -127,6 +129,19 @@ class Stream(ABC):
                 for side in ("destination", "source"):
                     values.pop(f"{side}_{axis}", None)
         return [*loads, record(**values)]  # pyright: ignore[reportArgumentType]
+
+    def flat(
+        self, record: type[Loop], first: int, size: int, source: int | None = None, **fields: Any
+    ) -> list[Instruction]:
+        """On accumulators one behind the other; with a source, of as many others."""
+        micro = [MicroOperation(first, 0 if source is None else source)]
+        step = {} if source is None else {"source_inner": 1}
+        return self.loop(record, micro, inner=size, destination_inner=1, **step, **fields)
+
+    def immediate(self, first: int, size: int, operation: str, value: int) -> list[Instruction]:
+        """An operation with one number."""
+        return self.flat(Vector, first, size, operation=operation, use_immediate=True,
+                         immediate=value)  # fmt: skip
 
     def reset(self, first: int, elements: int) -> Iterator[Instruction]:
         """Accumulators from the first on become 0."""

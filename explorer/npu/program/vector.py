@@ -35,7 +35,6 @@ from explorer.targets.npu.instructions import (
     Loop,
     MicroOperation,
     Store,
-    Vector,
 )
 
 
@@ -206,19 +205,6 @@ class VectorWriter(Stream):
     def results(self, tile: VectorTile) -> tuple[int, int]:
         """Where they begin, and how many accumulators they are."""
         return self.tiled.results_of(tile), len(tile.blocks) * tile.pixels
-
-    def flat(
-        self, record: type[Loop], first: int, size: int, source: int | None = None, **fields: Any
-    ) -> list[Instruction]:
-        """On accumulators one behind the other; with a source, of as many others."""
-        micro = [MicroOperation(first, 0 if source is None else source)]
-        step = {} if source is None else {"source_inner": 1}
-        return self.loop(record, micro, inner=size, destination_inner=1, **step, **fields)
-
-    def immediate(self, first: int, size: int, operation: str, value: int) -> list[Instruction]:
-        """An operation with one number."""
-        return self.flat(Vector, first, size, operation=operation, use_immediate=True,
-                         immediate=value)  # fmt: skip
 
     def gathered(
         self, tile: VectorTile, operand: int, record: type[Loop],

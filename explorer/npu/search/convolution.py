@@ -20,7 +20,7 @@ from typing import Literal
 
 import numpy as np
 
-from explorer.npu.layers.layer import Convolution
+from explorer.npu.layers.convolution import Convolution
 from explorer.npu.program.convolution import vector_passes
 from explorer.npu.search.axes import Axis, all_sizes, axis_of, fast_sizes
 from explorer.npu.tiling.bands import Band

@@ -12,7 +12,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from explorer.npu.layers.layer import Convolution, Layer, LayerError
+from explorer.npu.layers.convolution import Convolution
+from explorer.npu.layers.layer import Layer, LayerError
 from explorer.npu.layers.partition import Pieces
 from explorer.npu.program.compiling import as_computed, tile_as
 from explorer.npu.program.convolution import vector_passes

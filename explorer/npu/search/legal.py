@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from explorer.npu.layers.layer import Convolution, Layer, LayerError
+from explorer.npu.layers.convolution import Convolution
+from explorer.npu.layers.layer import Layer, LayerError
 from explorer.npu.layers.partition import Pieces
 from explorer.npu.program.compiling import as_computed
 from explorer.npu.search.axes import all_sizes

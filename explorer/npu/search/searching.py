@@ -24,7 +24,8 @@ import numpy as np
 
 from explorer.npu.cost.prediction import predict_steps
 from explorer.npu.cost.steps import steps_of
-from explorer.npu.layers.layer import Convolution, Layer, LayerError, RoomError
+from explorer.npu.layers.convolution import Convolution
+from explorer.npu.layers.layer import Layer, LayerError, RoomError
 from explorer.npu.layers.partition import Pieces
 from explorer.npu.program.compiling import (
     Choices,

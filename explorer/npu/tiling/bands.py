@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from explorer.npu.layers.layer import Convolution
+from explorer.npu.layers.convolution import Convolution
 from explorer.npu.layers.tensors import blocks
 from explorer.targets.npu.machine import Machine
 

@@ -15,7 +15,8 @@ from functools import cached_property
 from typing import Any, Literal
 
 from explorer.npu.layers.borders import borders
-from explorer.npu.layers.layer import Convolution, RoomError
+from explorer.npu.layers.convolution import Convolution
+from explorer.npu.layers.layer import RoomError
 from explorer.npu.layers.stated_requantization import is_stated
 from explorer.npu.layers.tensors import blocks, channels_per_block
 from explorer.npu.tiling.bands import (

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from explorer.npu.layers.borders import borders
-from explorer.npu.layers.layer import Convolution, Rescaling
+from explorer.npu.layers.convolution import Convolution
+from explorer.npu.layers.layer import Rescaling
 from explorer.npu.layers.stated_requantization import bounds_of, half_steps, is_stated, reduced
 from explorer.npu.layers.tensors import blocks, packed
 from explorer.npu.tiling.bands import Band, InputBlock, bands, input_blocks

@@ -127,12 +127,8 @@ def factor_elements(layer: VectorLayer, machine: Machine) -> int:
 
 
 def elements_of_factor(layer: VectorLayer, machine: Machine) -> int:
-    """Accumulators of one: multiplier and shift, and what is added before where an instruction
-    does that."""
-    if not isinstance(layer, Elementwise) or not machine.instruction_set.adds_biases:
-        return 2
-    scaled = [one for one in layer.operands if one.constant is None and one.factor is not None]
-    return 3 if any(one.zero_point for one in scaled) else 2
+    """Accumulators that multiplier and shift take, and what goes with them."""
+    return layer.elements_of_factor(machine) if isinstance(layer, Elementwise) else 2
 
 
 def table_address(machine: Machine) -> int:

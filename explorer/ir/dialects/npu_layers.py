@@ -176,6 +176,8 @@ class ConvolutionOp(LayerOp):
     within = opt_prop_def(DenseArrayBase)
     rescaling = opt_prop_def(DictionaryAttr)
     placement = opt_prop_def(DictionaryAttr)
+    combined = opt_prop_def(DictionaryAttr)
+    combined_side = opt_prop_def(IntegerAttr)
 
     def problems(self) -> Iterator[str]:
         yield from self._lengths({"input_shape": 3, "strides": 2, "dilations": 2})

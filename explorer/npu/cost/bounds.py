@@ -68,8 +68,10 @@ def least_of_layer(
     if isinstance(layer, Convolution):
         weights = _weights(layer)
         positions = prod(_read(layer, axis) for axis in range(2))
-        channels = sum(t.shape[0] for t in layer.inputs if t.name not in on_chip)
+        channels = sum(t.shape[0] for t in layer.pictures if t.name not in on_chip)
         read = 0 if layer.is_sparse and layer.groups == 1 else channels * positions
+        if layer.other is not None and layer.other.name not in on_chip:
+            read += prod(layer.other.shape)
         product = 0
         is_dense = layer.kernel == (1, 1) and layer.groups == 1 and not layer.is_sparse
         if is_dense and not on_chip:

@@ -74,7 +74,7 @@ def parts_of(stream: Stream) -> Parts:
 
 def _of_convolution(tiled: TiledLayer, chunks: Sequence[Chunk]) -> Parts:
     layer, machine = tiled.layer, tiled.machine
-    blocks, tensors = input_blocks(layer, machine), layer.inputs
+    blocks, tensors = input_blocks(layer, machine), layer.pictures
     read: dict[int, dict[int, None]] = {}
     for chunk in chunks:
         read.setdefault(chunk.tile, {}).update((blocks[i].part, None) for i in chunk.inputs)
@@ -83,14 +83,25 @@ def _of_convolution(tiled: TiledLayer, chunks: Sequence[Chunk]) -> Parts:
             channels=_channels(chunk.outputs, machine.columns, layer.weights.shape[0]),
             rows=_placed(layer, chunk.rows, 0),
             columns=_placed(layer, chunk.columns, 1),
-            reads=tuple(
-                Read(
-                    tensor=tensors[number].name,
-                    size=tensors[number].shape[1:],
-                    rows=_window(layer, chunk.rows, 0),
-                    columns=_window(layer, chunk.columns, 1),
-                )
-                for number in read[chunk.tile]
+            reads=(
+                *(
+                    Read(
+                        tensor=tensors[number].name,
+                        size=tensors[number].shape[1:],
+                        rows=_window(layer, chunk.rows, 0),
+                        columns=_window(layer, chunk.columns, 1),
+                    )
+                    for number in read[chunk.tile]
+                ),
+                *(
+                    Read(
+                        tensor=other.name,
+                        size=other.shape[1:],
+                        rows=chunk.rows,
+                        columns=chunk.columns,
+                    )
+                    for other in layer.inputs[len(tensors) :]
+                ),
             ),
         )
         for chunk in chunks

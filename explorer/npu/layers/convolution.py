@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from explorer.npu.layers.elementwise import Elementwise
 from explorer.npu.layers.layer import Rescaling, wrapped
 from explorer.npu.layers.tensors import Shape, Tensor
 from explorer.targets.npu.machine import Machine
@@ -83,9 +84,24 @@ class Convolution:
     """Rows of the whole input, and the one at which the picture that is read begins, where there
     are several, one below the other."""
 
+    combined: Elementwise | None = None
+    """What is done with outputs and another tensor of their shape before they are stored."""
+    combined_side: int = 0
+    """Which of its operands the outputs are; the other one is a tensor."""
+
     @property
     def inputs(self) -> tuple[Tensor, ...]:
-        """One named input, or input0, input1 and so on."""
+        """What windows read; and what outputs are combined with."""
+        return self.pictures if self.other is None else (*self.pictures, self.other)
+
+    @property
+    def other(self) -> Tensor | None:
+        """What outputs are combined with."""
+        return None if self.combined is None else Tensor(name="other", shape=self.output_shape)
+
+    @property
+    def pictures(self) -> tuple[Tensor, ...]:
+        """What windows read: one named input, or input0, input1 and so on."""
         channels, height, width = self.input_shape
         if self.within:
             height = self.within[0]
@@ -98,7 +114,7 @@ class Convolution:
             )
         parts = self.parts[: max(self.reads) + 1]
         shape = (sum(parts), *self.input_shape[1:])
-        return dataclasses.replace(self, reads=(), parts=parts, input_shape=shape).inputs
+        return dataclasses.replace(self, reads=(), parts=parts, input_shape=shape).pictures
 
     @property
     def first_row(self) -> int:
@@ -174,8 +190,8 @@ class Convolution:
 
     def run(self, *inputs: np.ndarray) -> np.ndarray:
         """The outputs, i64; with a placement those of the layer alone, 0 elsewhere."""
-        first = self.first_row
-        read = np.concatenate(inputs)[:, first : first + self.input_shape[1]]
+        first, count = self.first_row, len(self.pictures)
+        read = np.concatenate(inputs[:count])[:, first : first + self.input_shape[1]]
         sums = self.sums(read) + self.bias.astype(np.int64)[:, None, None]
         if self.moved is not None:
             sums = self.moved.applied(sums)
@@ -183,6 +199,9 @@ class Convolution:
             found = self.rescaling.applied(sums)
         else:
             found = wrapped(sums)
+        if self.combined is not None:
+            (other,) = inputs[count:]
+            found = self.combined.run(*((other, found) if self.combined_side else (found, other)))
         if self.placement is None:
             return found
         (oy, ox), (sy, sx) = self.placement.offset, self.placement.steps

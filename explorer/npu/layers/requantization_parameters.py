@@ -33,6 +33,10 @@ def with_own_factors(layer: Layer, machine: Machine) -> Layer:
         return layer
     if isinstance(layer, Elementwise) and is_stated(layer.how):
         return _unlifted(layer) if is_shifting else _doubled_elementwise(layer, machine)
+    if isinstance(layer, Convolution) and layer.combined is not None:
+        own = with_own_factors(layer.combined, machine)
+        assert isinstance(own, Elementwise)
+        layer = replace(layer, combined=own)
     if isinstance(layer, Convolution | MatrixProduct):
         scaling = layer.rescaling
         if scaling is not None and not scaling.divisor and is_stated(scaling.how):

@@ -14,8 +14,16 @@ from explorer.npu.layers.elementwise import OPERATIONS, Elementwise, Factor
 from explorer.npu.layers.stated_requantization import is_stated
 from explorer.npu.program.stream import Stream
 from explorer.targets.npu.instructions import Instruction, MicroOperation, Requantize, Vector
+from explorer.targets.npu.machine import Machine
 
 MAX_SHIFT = 31
+
+
+def combined_passes(made: Elementwise, machine: Machine) -> int:
+    """Instructions at least for each number of a result, of two operands that are there."""
+    by_factor = machine.instruction_set.requantizes
+    scaled = sum(one.factor is not None for one in made.operands)
+    return 1 + (scaled + (1 if made.factor is not None else 2) if by_factor else 2)
 
 
 class Arithmetic:

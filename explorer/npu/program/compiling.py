@@ -19,16 +19,11 @@ from explorer.npu.layers.requantization_parameters import with_own_factors
 from explorer.npu.layers.rows import RowLayer
 from explorer.npu.layers.windows import WindowLayer
 from explorer.npu.program.addresses import ANYWHERE, Addresses, Placed
-from explorer.npu.program.convolution import (
-    ConvolutionWriter,
-    convolution_problem,
-    flattened,
-    narrowed,
-    places_of,
-)
+from explorer.npu.program.convolution import ConvolutionWriter, flattened, narrowed, places_of
 from explorer.npu.program.elementwise import ElementwiseWriter
 from explorer.npu.program.matrices import MatrixWriter
 from explorer.npu.program.partition import PiecesWriter, TiledPieces
+from explorer.npu.program.requirements import convolution_problem
 from explorer.npu.program.row import RowWriter
 from explorer.npu.program.stream import Stream
 from explorer.npu.program.window import WindowWriter

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,9 +21,11 @@ import numpy as np
 
 from explorer.npu.layers.borders import borders
 from explorer.npu.layers.convolution import Convolution
-from explorer.npu.layers.stated_requantization import Shifted, is_stated, scaling_problem, shifted
-from explorer.npu.layers.tensors import Tensor, blocks, element_problem, most_padding
+from explorer.npu.layers.elementwise import flattened_elementwise
+from explorer.npu.layers.tensors import Tensor, blocks, most_padding
 from explorer.npu.program.addresses import Addresses, Placed, place
+from explorer.npu.program.arithmetic import Arithmetic
+from explorer.npu.program.requirements import shifted_of
 from explorer.npu.program.stream import Stream
 from explorer.npu.program.taps import TapLoops, loops_of_taps
 from explorer.npu.program.transfers import Block
@@ -36,7 +38,7 @@ from explorer.npu.tiling.convolution import (
     input_pieces,
     window,
 )
-from explorer.targets.npu.formats import limits_of
+from explorer.targets.npu.formats import limits_of, prefetches
 from explorer.targets.npu.instructions import (
     Instruction,
     Load,
@@ -55,7 +57,9 @@ def flattened(layer: Convolution) -> Convolution:
     is_plain = layer.kernel == (1, 1) and layer.strides == (1, 1) and not any(layer.pads)
     if not is_plain or height == 1 or layer.placement is not None or layer.within:
         return layer
-    return dataclasses.replace(layer, input_shape=(layer.input_shape[0], 1, height * width))
+    combined = None if layer.combined is None else flattened_elementwise(layer.combined)
+    shape = (layer.input_shape[0], 1, height * width)
+    return dataclasses.replace(layer, input_shape=shape, combined=combined)
 
 
 def narrowed(layer: Convolution, machine: Machine) -> Convolution:
@@ -78,66 +82,21 @@ def narrowed(layer: Convolution, machine: Machine) -> Convolution:
     )  # fmt: skip
 
 
-def convolution_problem(layer: Convolution, machine: Machine) -> str:
-    """What the machine cannot compute, whatever the tiles; empty where it can."""
-    scaling = layer.rescaling
-    numbers = [("weights", layer.weights, machine.weight_bits + 1)]
-    if scaling is not None:
-        zeros = np.array([scaling.zero_point, layer.input_zero_point])
-        numbers.append(("zero points", zeros, machine.input_bits))
-    if scaling is not None and layer.is_scaled:
-        limits = np.array([scaling.low, scaling.high])
-        numbers.append(("limits", limits, machine.input_bits))
-    for what, found, bits in numbers:
-        if found.min() < -(1 << bits - 1) or found.max() >= 1 << bits - 1:
-            return f"{what} from {found.min()} to {found.max()} are no numbers of {bits} bits"
-    if machine.accumulator_bits != 32:
-        return f"sums have 32 bits, its accumulators {machine.accumulator_bits}"
-    if layer.moved is not None and "multiply" not in machine.operations:
-        return "its vector engine has no multiply"
-    if problem := _missing_operations(machine) or element_problem(machine):
-        return problem
-    if scaling is None:
-        return ""
-    is_shifting = not machine.instruction_set.requantizes
-    return scaling_problem(scaling, machine, layer.largest_sum(machine) if is_shifting else 0)
-
-
-def _missing_operations(machine: Machine) -> str:
-    """What of the vector engine requantizing lacks; empty where nothing."""
-    there = set(machine.operations)
-    if machine.instruction_set.requantizes:
-        is_there = {"requantize", "add"} <= there
-        return "" if is_there else "its vector engine does not requantize and add"
-    missing = {"add", "shift_right", "maximum", "minimum"} - there
-    return f"its vector engine has no {min(missing)}" if missing else ""
-
-
-def _shifted(layer: Convolution, machine: Machine) -> Shifted | None:
-    """How a machine without requantization multiplies by stated factors; None: it only shifts."""
-    scaling = layer.rescaling
-    if scaling is None or machine.instruction_set.requantizes or not is_stated(scaling.how):
-        return None
-    found = shifted(scaling, layer.largest_sum(machine))
-    assert isinstance(found, Shifted), found
-    return found
-
-
-def vector_passes(layer: Convolution, machine: Machine) -> int:
-    """How often the vector engine goes through all sums of a tile at least, with an instruction
-    each time; what stores that only cut need is left out."""
-    scaling = layer.rescaling
-    if layouts.adds_biases(layer, machine):
-        return 1
-    found = 1 if layer.moved is None else 3  # biases, and what is multiplied and added
-    if scaling is None or not layer.is_scaled:
-        return found
-    if machine.instruction_set.requantizes:
-        return found + 1
-    by_factors = _shifted(layer, machine)
-    if by_factors is not None:
-        found += 2 if by_factors.bounds is None else 4
-    return found + 3 + bool(scaling.zero_point)
+def fetches_others(tiled: TiledLayer, chunks: Sequence[Chunk]) -> bool:
+    """Whether the queue that loads brings what outputs are combined with, behind the last chunk of
+    each tile: there have to be tokens that say when a buffer is free again."""
+    if not tiled.other_buffers or not prefetches(tiled.machine):
+        return False
+    waited, freed, ends = 0, 0, list[int]()
+    for chunk in chunks:
+        waited, freed = waited + chunk.waits, freed + chunk.frees
+        if not chunk.is_last:
+            continue
+        before = len(ends) - tiled.other_buffers
+        if before >= 0 and not 0 < ends[before] <= waited:
+            return False
+        ends.append(freed if chunk.frees else 0)
+    return True
 
 
 def constant_sizes(tiled: TiledLayer) -> dict[str, tuple[str, int]]:
@@ -146,7 +105,10 @@ def constant_sizes(tiled: TiledLayer) -> dict[str, tuple[str, int]]:
     per_block = constants_per_block(layer, machine)
     sizes = {
         "weights": (tiled.weight_content, tiled.weight_elements),
-        "constants": ("accumulators", output_blocks(layer, machine) * per_block),
+        "constants": (
+            "accumulators",
+            tiled.shared_constants + output_blocks(layer, machine) * per_block,
+        ),
     }
     elements = {c: space.global_bytes for c, space in machine.by_content.items()}
     return {name: (c, count * elements[c]) for name, (c, count) in sizes.items()}
@@ -178,7 +140,9 @@ class ConvolutionWriter(Stream):
         self.each = constants_per_block(layer, machine)
         self.borders = borders(layer, machine)
         self.most_padding = most_padding(machine)
-        self.shifted = _shifted(layer, machine)
+        self.shifted = shifted_of(layer, machine)
+        self.is_fetched = fetches_others(tiled, self.chunks)
+        self.frees_late = tiled.tile_count > tiled.other_buffers
         super().__init__(machine, places, machine.depth("micro_operations"))
 
     @property
@@ -201,10 +165,14 @@ class ConvolutionWriter(Stream):
         ]
         if loads:
             self.emit(number, loads, after=(chunk.waits, True))
+        if self.is_fetched and chunk.is_last:
+            self.emit(number, self._load_other(chunk), after=(False, True))
         buffers = self.tiled.sum_buffers
         begins, waits = chunk.is_first, chunk.is_first and chunk.tile >= buffers
         if chunk.is_first:
             self._constants(number, chunk)
+            if self.layer.combined is not None and not self.is_fetched:
+                self.emit(number, self._load_other(chunk))
         taps = self._taps(chunk)
         if begins and (taps or not self.machine.replaces_sums):
             pixels = len(chunk.rows) * len(chunk.columns) * len(chunk.outputs)
@@ -216,10 +184,16 @@ class ConvolutionWriter(Stream):
         ahead = list(itertools.takewhile(lambda op: isinstance(op, Load), multiplications))
         multiplications = multiplications[len(ahead) :]
         self.emit(number, ahead)
-        self.emit(number, multiplications, before=(bool(loads), chunk.frees), after=(waits, False))
+        is_late = self.is_fetched and self.frees_late and chunk.is_last
+        frees = chunk.frees and not is_late
+        self.emit(number, multiplications, before=(bool(loads), frees), after=(waits, False))
         if not chunk.is_last:
             return
-        self.emit(number, self._rescale(chunk), after=(False, True))
+        mine, others = self._rescale(chunk), self._combine(chunk)
+        self.emit(number, mine, after=(False, not others))
+        if others:
+            late = chunk.frees and is_late
+            self.emit(number, others, before=(self.is_fetched, late), after=(False, True))
         last = self.tiled.tile_count - 1
         gives = chunk.tile + buffers <= last or chunk.tile == last
         self.emit(number, list(self._store(chunk)), before=(True, gives))
@@ -236,7 +210,7 @@ class ConvolutionWriter(Stream):
         tall, wide = self._window(chunk)
         y, x, pieces = input_pieces(self.layer, chunk, self.most_padding)
         start = self.tiled.region("activations", chunk.input_buffer).address
-        tensors, first, side = self.layer.inputs, self.layer.first_row, self.tiled.together
+        tensors, first, side = self.layer.pictures, self.layer.first_row, self.tiled.together
         groups = self.tiled.groups(chunk.inputs)
         firsts = [
             self.element(tensors[part], "activations", block, first + y, x)
@@ -306,14 +280,20 @@ class ConvolutionWriter(Stream):
         outputs = range(self.tiled.constant_blocks) if is_whole else chunk.outputs
         if self.constants_of == outputs:
             return
+        start, place = self.tiled.region("constants").address, self.address(
+            "constants", "accumulators")  # fmt: skip
+        shared, size = self.tiled.shared_constants, len(outputs) * self.each
+        if self.constants_of is None and not outputs.start:  # with those of all outputs
+            parts = [(start, place, shared + size)]
+        else:
+            parts = [(start + shared, place + shared + outputs.start * self.each, size)]
+            if self.constants_of is None and shared:
+                parts.insert(0, (start, place, shared))
         self.constants_of = outputs
-        load = Load(
-            memory="accumulators",
-            scratchpad_address=self.tiled.region("constants").address,
-            global_address=self.address("constants", "accumulators") + outputs.start * self.each,
-            x_size=len(outputs) * self.each,
-        )
-        self.emit(number, [load])
+        self.emit(number, [
+            Load(memory="accumulators", scratchpad_address=at, global_address=read, x_size=count)
+            for at, read, count in parts
+        ])  # fmt: skip
 
     def _multiply(self, chunk: Chunk, begins: bool) -> list[Instruction]:
         """A micro-operation per block of outputs, block of inputs and tap; loops over positions.
@@ -376,6 +356,37 @@ class ConvolutionWriter(Stream):
             instruction
             for loops, batch in taps
             for instruction in self.loop(Multiply, list(loops.micro), **loops.fields, **batch)
+        ]
+
+    def _load_other(self, chunk: Chunk) -> list[Instruction]:
+        """What the tile's outputs are combined with, as wide as sums."""
+        tensor, content = self.layer.other, "widened"
+        assert tensor is not None
+        each, rows, columns = self.elements_per_block(content), chunk.rows, chunk.columns
+        firsts = [
+            self.element(tensor, content, block, rows.start, columns.start)
+            for block in chunk.outputs
+        ]
+        block = Block(
+            rows=len(rows), columns=len(columns), stride=tensor.shape[2] * each, step=each
+        )
+        fields = {**self.on_chip(tensor), **({"prefetch": True} if self.is_fetched else {})}
+        return list(self.load_blocks(content, self.tiled.other_of(chunk), firsts, block, fields))
+
+    def _combine(self, chunk: Chunk) -> list[Instruction]:
+        """The tile's outputs with what lies in the other tensor, in their place; empty where there
+        is none."""
+        if self.layer.combined is None:
+            return []
+        at = self.tiled.region("constants").address
+        arithmetic, side = Arithmetic(self, self.layer.combined, at), self.layer.combined_side
+        size = len(chunk.outputs) * len(chunk.rows) * len(chunk.columns)
+        sums, other = self.tiled.sums_of(chunk), self.tiled.other_of(chunk)
+        return [
+            *arithmetic.operand(1 - side, other, size),
+            *arithmetic.operand(side, sums, size),
+            *arithmetic.combined(sums, size, other),
+            *arithmetic.result(sums, size),
         ]
 
     def _rescale(self, chunk: Chunk) -> list[Instruction]:

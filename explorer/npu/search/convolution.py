@@ -21,7 +21,7 @@ from typing import Literal
 import numpy as np
 
 from explorer.npu.layers.convolution import Convolution
-from explorer.npu.program.convolution import vector_passes
+from explorer.npu.program.requirements import vector_passes
 from explorer.npu.search.axes import Axis, all_sizes, axis_of, fast_sizes
 from explorer.npu.tiling.bands import Band
 from explorer.npu.tiling.chunks import ORDERS
@@ -33,6 +33,8 @@ from explorer.npu.tiling.convolution import (
     cuttable,
     placed,
 )
+from explorer.npu.tiling.layouts import shared_constants
+from explorer.targets.npu.formats import prefetches
 from explorer.targets.npu.machine import Machine, Route
 
 Effort = Literal["fast", "full"]
@@ -192,8 +194,11 @@ class ConvolutionSpace:
         pixels = self.axes[0].window[self.rows_at] * self.axes[1].window[self.columns_at]
         held = self._of_cut("most_held", 0)
         sums = self.outputs * self.rows * self.columns * layer.output.digits(machine)
+        others = sums * (self.sum_buffers if prefetches(machine) else 1)
+        others = others * (layer.combined is not None)
         blocks_held = np.where(self.constants == 1, self._output_blocks, self.outputs)
         constants = blocks_held * constants_per_block(layer, machine)
+        constants = constants + shared_constants(layer, machine) + others
         weights = self.weight_buffers * self.outputs * taps
         weights = weights if self.own else weights * self.inputs
         if self.cut.repeated is not None:
@@ -272,7 +277,7 @@ class ConvolutionSpace:
         """Cycles of so many transfers of inputs or of the output, and what of them takes a channel;
         `held`: elements with padding."""
         machine, layer = self.machine, self.layer
-        names = [tensor.name for tensor in (layer.inputs if is_load else (layer.output,))]
+        names = [tensor.name for tensor in (layer.pictures if is_load else (layer.output,))]
         is_inside = [name in self.on_chip for name in names]
         outside = self._route(content, is_load, 0).fixed_cycles * count + self._moved(
             content, is_load, 0, elements, held)  # fmt: skip

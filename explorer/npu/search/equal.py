@@ -16,8 +16,8 @@ from explorer.npu.layers.convolution import Convolution
 from explorer.npu.layers.layer import Layer, LayerError
 from explorer.npu.layers.partition import Pieces
 from explorer.npu.program.compiling import as_computed, tile_as
-from explorer.npu.program.convolution import vector_passes
 from explorer.npu.program.ir_layers import tiles_of
+from explorer.npu.program.requirements import vector_passes
 from explorer.npu.search.searching import Found, Search, search_layer
 from explorer.npu.tiling.convolution import constants_per_block, cuttable
 from explorer.targets.npu.machine import Machine
@@ -41,7 +41,8 @@ def key_of(layer: Layer, machine: Machine) -> Hashable | None:
         found.input_shape, found.weights.shape, found.strides, found.dilations, found.pads,
         found.groups, found.parts, found.reads, found.placement, found.within,
         found.output.is_wide, found.moved is None, vector_passes(found, machine),
-        constants_per_block(found, machine), cut.bands, repeated,
+        constants_per_block(found, machine), cut.bands, repeated, found.combined,
+        found.combined_side,
     )  # fmt: skip
 
 

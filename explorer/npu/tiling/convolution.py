@@ -29,7 +29,7 @@ from explorer.npu.tiling.bands import (
     ranges,
 )
 from explorer.npu.tiling.chunks import Chunk, Loops, Order, chunks_of
-from explorer.npu.tiling.layouts import Repeated, has_diagonals, repeated
+from explorer.npu.tiling.layouts import Repeated, has_diagonals, repeated, shared_constants
 from explorer.npu.tiling.scratchpads import (
     Buffer,
     Region,
@@ -38,7 +38,7 @@ from explorer.npu.tiling.scratchpads import (
     could_fit,
     place_buffers,
 )
-from explorer.targets.npu.formats import limits_of
+from explorer.targets.npu.formats import limits_of, prefetches
 from explorer.targets.npu.machine import Machine
 
 BUFFERS = 2
@@ -69,7 +69,8 @@ class TiledLayer:
     weight_buffers: int = BUFFERS
     sum_buffers: int = BUFFERS
     regions: Regions = ()
-    """Of activations, weights, sums and constants; of the first three one for each buffer."""
+    """Of activations, weights, sums, constants and what outputs are combined with; of all but
+    constants one for each buffer."""
     bands: tuple[Band, ...]
     """Of the layer, whatever the sizes."""
     repeated: Repeated | None = None
@@ -160,9 +161,15 @@ class TiledLayer:
         count = self.layer.weights.shape[0]
         return blocks(count, self.machine.columns) if self.constants == "layer" else self.outputs
 
+    @cached_property
+    def shared_constants(self) -> int:
+        """Elements of constants that all outputs have, before those of each."""
+        return shared_constants(self.layer, self.machine)
+
     def constants_of(self, chunk: Chunk) -> int:
         """Where those of the chunk's outputs begin."""
         start, each = self.region("constants").address, self.constants_per_block
+        start += self.shared_constants
         return start + (chunk.outputs.start * each if self.constants == "layer" else 0)
 
     @cached_property
@@ -171,6 +178,18 @@ class TiledLayer:
 
     def region(self, name: str, buffer: int = 0) -> Region:
         return dict(self.regions)[name][buffer]
+
+    @property
+    def other_buffers(self) -> int:
+        """Of what outputs are combined with: as many as of sums where the queue that loads can
+        bring it ahead; 0 where it is nothing."""
+        if self.layer.combined is None:
+            return 0
+        return self.sum_buffers if prefetches(self.machine) else 1
+
+    def other_of(self, chunk: Chunk) -> int:
+        """Where what the chunk's outputs are combined with begins."""
+        return self.region("others", chunk.tile % self.other_buffers).address
 
     def sums_of(self, chunk: Chunk) -> int:
         """Where the sums of the chunk's tile begin."""
@@ -378,7 +397,11 @@ def buffers_of(tiled: TiledLayer) -> list[Buffer]:
         )
         for index in range(count)
     ]
-    constants = tiled.constant_blocks * tiled.constants_per_block
+    others = tiled.outputs * tiled.rows * tiled.columns
+    wanted += [
+        ("others", "accumulators", others, 2 * index) for index in range(tiled.other_buffers)
+    ]
+    constants = tiled.shared_constants + tiled.constant_blocks * tiled.constants_per_block
     wanted.append(("constants", "accumulators", constants, 1))
     if tiled.repeated is not None:
         wanted.append(("weights", "weights", tiled.weight_elements, 1))
@@ -433,7 +456,15 @@ def refusal(tiled: TiledLayer) -> str:
     side = tiled.together
     apart = channels_per_block(machine) // machine.rows
     wide = min(width, window(layer, 1, columns))
+    wide_blocks = channels_per_block(machine) // machine.columns
+    of_other = [] if layer.combined is None else [
+        ("vector", "inner", outputs * rows * columns),
+        ("load", "x_stride", layer.output_shape[2] * wide_blocks * (rows > 1)),
+        ("load", "y_size", rows),
+        ("load", "x_size", columns),
+    ]  # fmt: skip
     for kind, name, value in (
+        *of_other,
         ("multiply", "outer", rows),
         ("multiply", "inner", columns),
         ("vector", "inner", rows * columns),

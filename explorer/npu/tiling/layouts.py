@@ -3,6 +3,7 @@
     weights     [band, block of columns, block of rows, ky, kx, column, row]
     diagonals   [block of columns, ky, kx, column]          of depthwise convolutions
     constants   [block of columns, biases by class of position, factors, column]
+                behind factors of what outputs are combined with, the same in each column
 
 Channels that a block has too many are zeros. Averages and sums multiply with 0 and 1, and few of
 their blocks of columns x rows differ: these lie in memory once, and so they do in the scratchpad.
@@ -139,7 +140,8 @@ def adds_biases(layer: Convolution, machine: Machine) -> bool:
 
 
 def constants(layer: Convolution, machine: Machine) -> np.ndarray:
-    """Bytes of biases and factors; biases come last where `adds_biases`."""
+    """Bytes of biases and factors; biases come last where `adds_biases`. Factors of all outputs
+    lie before them."""
     values = list(borders(layer, machine).biases(layer))
     scaling = layer.rescaling
     if scaling is not None and layer.is_scaled:
@@ -151,4 +153,22 @@ def constants(layer: Convolution, machine: Machine) -> np.ndarray:
     count = blocks(stacked.shape[1], machine.columns)
     room = count * machine.columns - stacked.shape[1]
     split = np.pad(stacked, ((0, 0), (0, room))).reshape(len(values), count, machine.columns)
-    return packed(split.transpose(1, 0, 2), machine.accumulator_bits)
+    numbers = split.transpose(1, 0, 2).reshape(-1, machine.columns)
+    return packed(np.concatenate([_shared(layer, machine), numbers]), machine.accumulator_bits)
+
+
+def shared_constants(layer: Convolution, machine: Machine) -> int:
+    """Elements of factors that all outputs have: of what they are combined with. None of a machine
+    that shifts by immediates."""
+    if layer.combined is None or not machine.instruction_set.requantizes:
+        return 0
+    return layer.combined.elements_of_factor(machine) * len(layer.combined.factors)
+
+
+def _shared(layer: Convolution, machine: Machine) -> np.ndarray:
+    """i64 of [factors, column]."""
+    if not shared_constants(layer, machine):
+        return np.zeros((0, machine.columns), np.int64)
+    assert layer.combined is not None
+    numbers = np.array(layer.combined.machine_factors(machine), np.int64).reshape(-1, 1)
+    return np.broadcast_to(numbers, (len(numbers), machine.columns))

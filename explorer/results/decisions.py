@@ -10,6 +10,7 @@
      "plan-memory/pins": [["conv_1", 1024]],      buffers at given bytes of the arena
      "tile-layers/search": "full",                how many tiles of each layer of an NPU are tried
      "tile-layers/conv_1/rows": 7,                what is chosen for the tiles of a layer
+     "combine-layers/combine/add_1": False,       a sum stays a layer of its own
      "group-layers/keep/conv_1": False}           its result does not stay on the chip
 
 The page sends it, a fork takes it, passes read it. Everything that has to know what an address is
@@ -37,6 +38,7 @@ PINS = f"{MEMORY}/pins"
 TILES = "tile-layers"
 SEARCH = f"{TILES}/search"
 GROUPS = "group-layers"
+COMBINED = "combine-layers"
 TILE_CHOICES = (
     "rows", "columns", "outputs", "inputs", "blocks", "order", "constants", "together",
     "input_buffers", "weight_buffers", "sum_buffers", "buffers",
@@ -94,7 +96,7 @@ def place_of(address: str) -> DecisionTitle:
         return DecisionTitle("memory", "", _MEMORY.get(address, "/".join(rest)))
     if head == SCHEDULES and len(rest) == 2:
         return DecisionTitle("schedule", rest[0], rest[1])
-    if head == TILES and len(rest) == 2 and rest[1] in TILE_CHOICES:
+    if head in (TILES, COMBINED) and len(rest) == 2 and rest[1] in TILE_CHOICES:
         return DecisionTitle("schedule", rest[0], rest[1])
     if address == SEARCH:
         return DecisionTitle("program", "", "search for tiles")

@@ -58,6 +58,7 @@ PassName = Literal[
     "stack-matrices",
     "widen-floats",
     "tile-layers",
+    "combine-layers",
     "group-layers",
     "lay-out-constants",
     "assign-addresses",

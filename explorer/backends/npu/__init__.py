@@ -2,6 +2,7 @@
 
 planning.py     where tensors lie in global memory
 passes.py       layers in tiles, at addresses, as instructions
+combining.py    elementwise layers that become the end of a convolution
 chosen_tiles.py   tiles by search and by decisions, as knobs
 laying_out.py   constants as the machine reads them
 network.py      the program of a function, whole and layer by layer
@@ -97,6 +98,7 @@ class NpuBackend(Backend):
         return processor_companion(target)
 
     def passes(self, lowering: Lowering) -> tuple[Pass, ...]:
+        from explorer.backends.npu.combining import CombineLayers
         from explorer.backends.npu.grouping import GroupLayers
         from explorer.backends.npu.laying_out import LayOutConstants
         from explorer.backends.npu.lowered import LoweredLayers
@@ -110,6 +112,7 @@ class NpuBackend(Backend):
             lowered = refuses.lowered
         return (
             TileLayers(machine, lowered),
+            CombineLayers(machine, lowered=lowered),
             GroupLayers(machine, lowered=lowered),
             LayOutConstants(machine, lowered),
             AssignAddresses(machine, lowering.planner, lowering.budget_bytes, lowered=lowered),
@@ -174,6 +177,7 @@ class NpuBackend(Backend):
     def counted(
         self, executables: Sequence[Executable], artifacts: Mapping[str, object]
     ) -> CountedRun | None:
+        from explorer.backends.npu.combining import SEARCHES_COMBINED
         from explorer.backends.npu.counting import counted_run
         from explorer.backends.npu.executable import NpuProgram
         from explorer.backends.npu.passes import SEARCHES_MADE, STEPS
@@ -181,7 +185,11 @@ class NpuBackend(Backend):
         mine = [program for program in executables if isinstance(program, NpuProgram)]
         steps = artifacts.get(STEPS, {})
         searches = artifacts.get(SEARCHES_MADE, ())
+        combined = artifacts.get(SEARCHES_COMBINED, {})
         assert isinstance(steps, dict) and isinstance(searches, tuple)
+        assert isinstance(combined, dict)
+        kept = (combined.get(one.layer, one) for one in searches)
+        searches = tuple(record for record in kept if record is not None)
         return counted_run(mine, steps, searches)
 
     def key(self, program: Program, device: DeviceRecord | None, name: str) -> ProgramKey:

@@ -35,8 +35,11 @@ DEFAULT: Search = "fast"
 class ChosenTiles:
     """What was chosen for the layers of one compilation."""
 
-    def __init__(self, machine: Machine, options: RewriteOptions) -> None:
-        self.machine, self.options = machine, options
+    def __init__(
+        self, machine: Machine, options: RewriteOptions, pass_name: str = TILES
+    ) -> None:  # fmt: skip
+        """`pass_name`: what addresses of choices begin with."""
+        self.machine, self.options, self.pass_name = machine, options, pass_name
         self.effort: Search = self._effort()
         self.records: list[SearchRecord] = []
         self.saved = SavedSearches()
@@ -62,7 +65,7 @@ class ChosenTiles:
         given = {
             choice: value
             for choice in CHOICES[kind]
-            if (value := self.options.decision(f"{TILES}/{name}/{choice}")) is not None
+            if (value := self.options.decision(f"{self.pass_name}/{name}/{choice}")) is not None
         }
         found = known
         if given or self.effort != DEFAULT:
@@ -72,7 +75,7 @@ class ChosenTiles:
             except LayerError as error:
                 if not given:
                     raise
-                raise InputError(f"{TILES}/{name}: {error.message}") from error
+                raise InputError(f"{self.pass_name}/{name}: {error.message}") from error
         if found.record is not None:
             self.records.append(found.record)
         self._describe(name, layer, found, given)
@@ -98,5 +101,5 @@ class ChosenTiles:
             why = f"{record.cycles:,} cycles, at least {record.bound:,} in any tiles"
         for choice, values in legal_choices(layer, self.machine).items():
             because = f"an override; {why}" if choice in given else why
-            address = f"{TILES}/{name}/{choice}"
+            address = f"{self.pass_name}/{name}/{choice}"
             self.knobs.append(Knob(address, chosen[choice], listed(values), because))

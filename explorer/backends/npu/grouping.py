@@ -48,7 +48,7 @@ from explorer.npu.program.rooms import (
     with_machine,
 )
 from explorer.npu.search.searching import likely_tiles, search_layer
-from explorer.results.decisions import GROUPS, SEARCH, TILES
+from explorer.results.decisions import COMBINED, GROUPS, SEARCH, TILES
 from explorer.results.memory import BufferLifetime
 from explorer.targets.npu.formats import limits_of, moves_on_chip
 from explorer.targets.npu.machine import Machine
@@ -88,6 +88,26 @@ class GroupLayers(Pass):
         options: RewriteOptions,
         events: EventLog,
     ) -> None:
+        kept, declined = self._kept(function, rewriter, options)
+        makers = {value_name(op.output): op for op in kept.layers}
+        for name, reason in declined.items():
+            events.decline(KEEP, makers[name], reason, EXPLANATION)
+        kept.write(rewriter, events)
+
+    def program_cycles(
+        self, function: func.FuncOp, rewriter: RecordedRewriter, options: RewriteOptions
+    ) -> int:
+        """Of a function as this pass would leave it; as it is, where the pass does not run."""
+        if moves_on_chip(self.machine) and options.decision(GROUPS) is not False:
+            return self._kept(function, rewriter, options)[0].program_cycles
+        steps = tensors_of(function, self.machine).steps
+        layers = {identity_of(op): op for op in function.body.block.ops if isinstance(op, LayerOp)}
+        return _Kept(self, [layers[step] for step in steps], rewriter, options).program_cycles
+
+    def _kept(
+        self, function: func.FuncOp, rewriter: RecordedRewriter, options: RewriteOptions
+    ) -> tuple[_Kept, dict[str, str]]:
+        """What stays, and of what does not the reason."""
         layers = {identity_of(op): op for op in function.body.block.ops if isinstance(op, LayerOp)}
         makers = {value_name(op.output): op for op in layers.values()}
         tensors = tensors_of(function, self.machine)
@@ -99,14 +119,12 @@ class GroupLayers(Pass):
             if not mine or tensors.ends & set(buffer.values):
                 continue
             candidates[value_name(mine[-1].output)] = buffer
-            if options.decision(events.address(KEEP, mine[-1])) is False:
+            if options.decision(f"{self.name}/{KEEP}/{identity_of(mine[-1])}") is False:
                 declined[value_name(mine[-1].output)] = OVERRIDDEN
         left = {name: one for name, one in candidates.items() if name not in declined}
         declined |= kept.keep(left)
         kept.refine()
-        for name, reason in declined.items():
-            events.decline(KEEP, makers[name], reason, EXPLANATION)
-        kept.write(rewriter, events)
+        return kept, declined
 
 
 def _order(buffer: BufferLifetime) -> tuple[int, int]:
@@ -165,6 +183,11 @@ class _Kept:
             found = {name: why or reason for name, why in found.items()}
         return {name: reason for name, reason in found.items() if reason}
 
+    @property
+    def program_cycles(self) -> int:
+        """As it is so far."""
+        return self._program_cycles(self.at, self.places)
+
     def _program_cycles(self, layers: Sequence[_LayerAt], places: Lying) -> int:
         """Of all layers in one program."""
         return self._programs(places).cycles(layers)
@@ -212,7 +235,9 @@ class _Kept:
     def _is_decided(self, step: int) -> bool:
         name = identity_of(self.layers[step])
         choices = CHOICES[type(self.made[step].tiled)]
-        addresses = [f"{TILES}/{name}/{choice}" for choice in choices]
+        addresses = [
+            f"{pass_}/{name}/{choice}" for pass_ in (TILES, COMBINED) for choice in choices
+        ]
         return any(self.options.decision(address) is not None for address in addresses)
 
     def _try_to_keep(self, buffer: BufferLifetime, may_cut: bool) -> str:

@@ -157,10 +157,10 @@ def test_layers_with_tiles_in_other_scratchpads_need_no_room(residual):
 
 def test_chosen_tiles_stay_as_they_are(residual):
     c, _, _ = residual("tiny-8")
-    name = identity_of(layers_in(c)[1])
+    name = identity_of(layers_in(c)[0])
     decision = {f"tile-layers/{name}/rows": 3}
     c, found, _ = residual("tiny-8", **decision)
-    assert from_attribute(layers_in(c)[1].tiles)["rows"] == 3
+    assert from_attribute(layers_in(c)[0].tiles)["rows"] == 3
     assert max(map(len, found.groups)) > 1
 
 

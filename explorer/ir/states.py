@@ -18,6 +18,7 @@ from xdsl.ir import BlockArgument
 
 from explorer.ir.evaluation import entry_function, input_names, output_names
 from explorer.ir.functions.calls import calls_of, returned_values
+from explorer.ir.open_sizes import sizes_of_function
 
 STATES = "states"
 """Attribute of the entry function."""
@@ -93,6 +94,28 @@ def device_states(module: ModuleOp) -> dict[str, tuple[StatePlace, ...]]:
                 places.append(StatePlace(state.input, argument, result))
         found[call.function.sym_name.data] = tuple(places)
     return found
+
+
+def call_arguments(function: func.FuncOp) -> list[BlockArgument]:
+    """The arguments of a device function that hold numbers and masks of a call (`keep-sizes`).
+
+    They keep them to the end, where the next call of the same sizes finds them.
+    """
+    module = function.parent_op()
+    assert isinstance(module, ModuleOp)
+    entry = entry_function(module)
+    sizes = sizes_of_function(entry)
+    if sizes is None:
+        return []
+    named = zip(input_names(entry), entry.body.block.args, strict=True)
+    added = {argument for name, argument in named if name in sizes.added}
+    return [
+        argument
+        for call in calls_of(module)
+        if call.function is function
+        for argument, operand in zip(function.body.block.args, call.operands, strict=True)
+        if operand in added
+    ]
 
 
 def _text(attribute: object) -> str:

@@ -26,7 +26,7 @@ from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.rewriting import OVERRIDDEN, RecordedRewriter, Rewrite, RewriteOptions
 from explorer.ir.rewriting.passes import KNOBS, EventLog, Pass
 from explorer.ir.sizes.ranges import open_size
-from explorer.ir.states import StatePlace, device_states
+from explorer.ir.states import StatePlace, call_arguments, device_states
 from explorer.ir.structure import kernel_functions, own_functions, value_name
 from explorer.ir.top.data import ReturnOp
 from explorer.kernels.loops.beginning import begin_at_changes
@@ -127,7 +127,7 @@ class _Groups:
                 group.last_read = max(group.last_read, step)
         last = block.last_op
         assert isinstance(last, ReturnOp)
-        for operand in activations(last.operands):
+        for operand in (*activations(last.operands), *call_arguments(function)):
             self.of(operand).is_returned = True
 
     def of(self, value: SSAValue) -> _Group:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, MemRefType, ModuleOp, StringAttr, TensorType
+from xdsl.dialects.builtin import ArrayAttr, MemRefType, ModuleOp, StringAttr, TensorType, i1
 from xdsl.ir import BlockArgument, SSAValue
 
 from explorer.errors import InputError
@@ -23,7 +23,7 @@ from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.parts import BufferPart
 from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
 from explorer.ir.rewriting.passes import EventLog, Pass
-from explorer.ir.states import StatePlace, device_states
+from explorer.ir.states import StatePlace, call_arguments, device_states
 from explorer.ir.structure import kernel_functions, own_functions, value_name
 from explorer.ir.top.data import ReturnOp
 from explorer.ir.types import element_type_of, layout_of, numpy_dtype, static_shape
@@ -189,7 +189,8 @@ def launches_of(
                 )
             )
         elif isinstance(op, ReturnOp):
-            outputs = [value_name(o) for o in op.operands]
+            kept = [a for a in call_arguments(function) if _is_kept(a, kernels)]
+            outputs = [value_name(o) for o in (*op.operands, *kept)]
         elif isinstance(op, TopOperation) and (found := op.parts()):
             sizes[value_name(op.results[0])] = buffer_bytes(op.results[0], is_packed)
             for part in found:
@@ -206,6 +207,28 @@ def launches_of(
         parts=parts,
         alignment_bytes=widest_element(function),
     )
+
+
+def _is_kept(argument: BlockArgument, kernels: Mapping[str, func.FuncOp]) -> bool:
+    """Whether the next call needs a number or a mask of this one: loops end with numbers, which
+    their attributes name; of most masks nothing is read, as the numbers say it all."""
+    return element_type_of(argument) != i1 or _is_read(argument, kernels)
+
+
+def _is_read(value: SSAValue, kernels: Mapping[str, func.FuncOp]) -> bool:
+    """Whether a kernel loads elements of a value, or of a view of it."""
+    for use in value.uses:
+        user = use.operation
+        if not isinstance(user, LaunchOp):
+            if any(_is_read(result, kernels) for result in user.results):
+                return True
+            continue
+        kernel = kernels[user.kernel.data]
+        arguments = zip(kernel.body.block.args, kernel_arguments(kernel), strict=True)
+        own = [argument for argument, role in arguments if role.role not in ("output", "scratch")]
+        if any(True for _ in own[use.index].uses):
+            return True
+    return False
 
 
 def plan_function(

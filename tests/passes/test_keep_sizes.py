@@ -253,13 +253,49 @@ def test_one_compiled_program_serves_all_sizes_in_any_order(name, target):
     compiled = explorer.compile(from_proto(model), target, dimensions=dimensions)
     largest = arrays(model, CALLS[0])
     with compiled.open() as program:
-        for call in (*CALLS, *CALLS[::-1]):
+        for call in (*CALLS, *CALLS[::-1], CALLS[0]):
             program.run({n: np.full_like(a, np.nan) if a.dtype.kind == "f" else a
                          for n, a in largest.items()})  # fmt: skip
             inputs = arrays(model, call)
             found = program.run(inputs)
             for output, array in zip(names, judge.run(None, inputs), strict=True):
                 np.testing.assert_allclose(found[output], np.asarray(array), 1e-5, 1e-5)
+
+
+@pytest.mark.parametrize("name", ["softmax", "pools", "concat", "size as a number"])
+def test_numbers_and_masks_are_those_of_the_call_whatever_ran_before_it(name):
+    model = graph(GRAPHS[name])
+    dimensions = {r.name: (r.lowest, r.highest) for r in ranges_of(model)}
+    judge = onnxruntime.InferenceSession(model.SerializeToString())
+    names = [value.name for value in judge.get_outputs()]
+    compiled = explorer.compile(from_proto(model), "cpu", dimensions=dimensions)
+    sizes = compiled.program.sizes
+    one, other = arrays(model, CALLS[2]), arrays(model, CALLS[1])
+    between = [
+        lambda program: None,
+        lambda program: program.profile(other, repeats=1),
+        lambda program: program.run_with_taps(other),
+        lambda program: program.run(padded_to_largest(sizes, other)),
+        lambda program: program.run(other),
+    ]
+    with compiled.open(isolated=False) as program:
+        for run_between in between:
+            program.run(one)
+            run_between(program)
+            found = program.run(one)
+            for output, array in zip(names, judge.run(None, one), strict=True):
+                np.testing.assert_allclose(found[output], np.asarray(array), 1e-5, 1e-5)
+
+
+def test_numbers_and_masks_that_are_read_are_kept_for_the_next_call():
+    model = graph(GRAPHS["two convolutions"])
+    compiled = explorer.compile(
+        from_proto(model), "cpu", dimensions={"b": 1, "h": (3, 64), "w": 64}
+    )
+    steps = len(compiled.program.launches)
+    ends = {p.buffer.id: p.buffer.last for p in compiled.memory.placements}
+    # the first mask chooses in place, from where the sizes say on; the second one is read
+    assert ends["valid1.device"] < steps == ends["valid2.device"] == ends["size2"]
 
 
 def test_masks_leave_quantized_convolutions_in_integers():

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from xdsl.dialects import affine, arith, func, memref
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, UnitAttr, i64
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from explorer.ir.structure import walk_inside
 from explorer.kernels.loops.nest import (
@@ -220,6 +220,19 @@ def _store_other(store: Access) -> None:
     select = store.value.owner
     if isinstance(select, arith.SelectOp):
         store.operands[0] = select.rhs
+        _erase_unused(select)
+
+
+def _erase_unused(op: Operation) -> None:
+    """Erases an operation that nothing uses, and what only it used."""
+    if op.regions or any(result.uses for result in op.results):
+        return
+    owners = [operand.owner for operand in op.operands]
+    op.detach()
+    op.erase()
+    for owner in owners:
+        if isinstance(owner, Operation) and owner.parent is not None:
+            _erase_unused(owner)
 
 
 def _result(kernel: func.FuncOp) -> SSAValue:

@@ -96,9 +96,11 @@ class DirectCalls:
         loaded: Loaded,
         device: str = "cpu",
         kept: Sequence[tuple[Port, Port]] = (),
+        owns_arena: bool = False,
     ) -> None:
         """kept: inputs with the outputs of which they are the bytes in the next call; neither are
-        among those of `program`, which has one size. `load_states` comes before the first call."""
+        among those of `program`, which has one size. `load_states` comes before the first call.
+        owns_arena: whether nothing else writes to the arena, but where `forget` is called."""
         self._program = program
         self._device = device
         self._bytes = np.frombuffer(loaded.arena, np.uint8)
@@ -111,6 +113,9 @@ class DirectCalls:
             else (_by_name(program.sizes.inputs), _by_name(program.sizes.outputs))
         )
         self._bound_calls: OrderedDict[Call, BoundCall] = OrderedDict()
+        self._owns_arena = owns_arena
+        self._added: Call | None = None
+        """The call of which the arena holds the numbers and masks."""
         if program.size is not None:
             start = program.size.offset_bytes
             self._size = self._bytes[start : start + program.size.size_bytes].view(np.int64)
@@ -129,6 +134,7 @@ class DirectCalls:
         call = None if self._calls is None else self._calls.call_of(inputs)
         if call is not None:
             return self._run_call(call, inputs)
+        self.forget()
         bound = self._at_size(inputs) if self._program.size is not None else self._fixed
         length = self._program.length
         rows = None if length is None else valid_rows(length, inputs)
@@ -150,6 +156,10 @@ class DirectCalls:
             place.name: _part(place.array, more.get(place.name), rows).copy()
             for place in bound.outputs
         }
+
+    def forget(self) -> None:
+        """Something else has written to the arena."""
+        self._added = None
 
     def _execute(self) -> None:
         for state in self._copied:
@@ -180,8 +190,10 @@ class DirectCalls:
                 self._fixed.inputs, check_inputs(self._program, whole), strict=True
             ):
                 place.array[...] = array
-        for place, array in bound.added:
-            place[...] = array
+        if self._added is not call:
+            for place, array in bound.added:
+                place[...] = array
+            self._added = call if self._owns_arena else None
         self._execute()
         return {
             name: part.copy() if shape is None else part.copy().reshape(shape)

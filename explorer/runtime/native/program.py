@@ -137,7 +137,8 @@ class NativeProgram(Closing):
             if self._direct is None and not self.isolated:
                 loaded = self._load()
                 assert isinstance(loaded, LoadedProgram)
-                self._direct = DirectCalls(self.program, loaded)
+                own = self._arena is None
+                self._direct = DirectCalls(self.program, loaded, owns_arena=own)
             if self._direct is not None:
                 return self._direct.run(inputs)
             self._execute(inputs, with_times=True)  # the times tell where a crash happened
@@ -222,6 +223,8 @@ class NativeProgram(Closing):
         with_shares: bool = False,
         fed: Mapping[TapKey, np.ndarray] | None = None,
     ) -> Execution:
+        if self._direct is not None:
+            self._direct.forget()
         arrays = check_inputs(self.program, inputs)
         self._size = size_of_inputs(self.program, inputs)
         if self.program.size is not None:

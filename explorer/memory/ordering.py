@@ -148,29 +148,38 @@ class Ordering:
         used = zip(self.sizes, self.is_given, self.touching, self.is_kept, strict=True)
         return sum(size for size, given, mask, kept in used if given and (mask or kept))
 
-    def born(self, done: int, step: int) -> int:
-        """Bytes that are first touched by a launch after those that are done."""
-        return sum(
-            self.sizes[i]
-            for i in self.touched[step]
-            if not self.is_given[i] and not self.touching[i] & done
-        )
+    @cached_property
+    def born(self) -> list[list[tuple[int, int]]]:
+        """By launch the buffers that it may be the first to touch: bytes, and who touches them."""
+        return self._buffers_without(self.is_given)
 
-    def freed(self, done: int, step: int) -> int:
-        """Bytes that nothing needs once a launch is done, after the others that are."""
-        after = done | 1 << step
-        return sum(
-            self.sizes[i]
-            for i in self.touched[step]
-            if not self.is_kept[i] and not self.touching[i] & ~after
-        )
+    @cached_property
+    def freed(self) -> list[list[tuple[int, int]]]:
+        """By launch the buffers that it may be the last to touch: bytes, and who touches them."""
+        return self._buffers_without(self.is_kept)
+
+    def _buffers_without(self, left_out: Sequence[bool]) -> list[list[tuple[int, int]]]:
+        return [
+            [(self.sizes[i], self.touching[i]) for i in touched if not left_out[i]]
+            for touched in self.touched
+        ]
+
+    def live_with(self, done: int, live: int, step: int) -> tuple[int, int]:
+        """Bytes that live during a launch after those that are done, and after it."""
+        for size, touching in self.born[step]:
+            if not touching & done:
+                live += size
+        left, waiting = live, ~(done | 1 << step)
+        for size, touching in self.freed[step]:
+            if not touching & waiting:
+                left -= size
+        return live + self.scratch[step], left
 
     def peak_of(self, steps: Sequence[int]) -> int:
         done, live, peak = 0, self.live_at_first, self.live_at_first
         for step in steps:
-            live += self.born(done, step)
-            peak = max(peak, live + self.scratch[step])
-            live -= self.freed(done, step)
+            during, live = self.live_with(done, live, step)
+            peak = max(peak, during)
             done |= 1 << step
         return peak
 
@@ -202,37 +211,37 @@ def best_order(problem: Ordering, limit: int = MAX_LOOKED_AT) -> Order:
 def _exact(problem: Ordering, limit: int) -> Order | None:
     """The best order; None where too many launches would have to be looked at."""
     everything = (1 << len(problem.before)) - 1
-    first = _State(0, problem.live_at_first, problem.live_at_first, _ready_at_first(problem), None)
-    queue: list[tuple[int, int, int, _State]] = [(first.peak, 0, 0, first)]
+    queue: list[tuple[int, int, int, _State, int | None]] = [(0, 0, 0, _first(problem), None)]
     seen: set[int] = set()
     looked_at = count = 0
     while queue:
-        *_, state = heapq.heappop(queue)
-        if state.done in seen:
+        *_, state, taken = heapq.heappop(queue)
+        done = state.done if taken is None else state.done | 1 << taken
+        if done in seen:
             continue
-        seen.add(state.done)
+        seen.add(done)
+        if taken is not None:
+            state = _after(problem, state, taken)
         state, looked = _with_safe_launches(problem, state)
         looked_at += looked
         if state.done == everything:
             return Order(state.steps(), state.peak, "exact", looked_at)
         if looked_at > limit:
             return None
+        size = -state.done.bit_count() - 1
         for step in state.ready:
             looked_at += 1
-            following = _after(problem, state, step)
-            if following.done not in seen:
+            if state.done | 1 << step not in seen:
                 count += 1
-                size = -following.done.bit_count()
-                heapq.heappush(queue, (following.peak, size, count, following))
+                during, _ = problem.live_with(state.done, state.live, step)
+                heapq.heappush(queue, (max(state.peak, during), size, count, state, step))
     return None
 
 
 def _beam(problem: Ordering) -> Order | None:
     """The best order that a beam finds; None for a program that is too long for it."""
     everything = (1 << len(problem.before)) - 1
-    states = [
-        _State(0, problem.live_at_first, problem.live_at_first, _ready_at_first(problem), None)
-    ]
+    states = [_first(problem)]
     looked_at = 0
     best: _State | None = None
     while states:
@@ -274,18 +283,17 @@ class _State:
         return tuple(reversed(steps))
 
 
-def _ready_at_first(problem: Ordering) -> tuple[int, ...]:
-    return tuple(step for step, mask in enumerate(problem.before) if not mask)
+def _first(problem: Ordering) -> _State:
+    ready = tuple(step for step, mask in enumerate(problem.before) if not mask)
+    return _State(0, problem.live_at_first, problem.live_at_first, ready, None)
 
 
 def _after(problem: Ordering, state: _State, step: int) -> _State:
-    live = state.live + problem.born(state.done, step)
-    peak = max(state.peak, live + problem.scratch[step])
+    during, left = problem.live_with(state.done, state.live, step)
     done = state.done | 1 << step
     ready = [s for s in state.ready if s != step]
     ready += [s for s in problem.after[step] if not problem.before[s] & ~done]
-    left = live - problem.freed(state.done, step)
-    return _State(done, left, peak, tuple(sorted(ready)), (state, step))
+    return _State(done, left, max(state.peak, during), tuple(sorted(ready)), (state, step))
 
 
 def _with_safe_launches(problem: Ordering, state: _State) -> tuple[_State, int]:
@@ -296,9 +304,9 @@ def _with_safe_launches(problem: Ordering, state: _State) -> tuple[_State, int]:
         found = False
         for step in state.ready:
             looked_at += 1
-            following = _after(problem, state, step)
-            if following.peak <= state.peak and following.live <= state.live:
-                state, found = following, True
+            during, left = problem.live_with(state.done, state.live, step)
+            if during <= state.peak and left <= state.live:
+                state, found = _after(problem, state, step), True
                 break
     return state, looked_at
 

@@ -169,11 +169,7 @@ def continued(
     for number, pass_ in enumerate(pipeline[len(results) - 1 :], len(results) - 1):
         if progress is not None:
             progress(pass_.name, number, len(pipeline))
-        options = RewriteOptions(
-            wanted.decisions,
-            Fuel() if pass_.is_required else fuel,
-            earlier=_earlier_artifacts(pass_, parent),
-        )
+        options = RewriteOptions(wanted.decisions, Fuel() if pass_.is_required else fuel)
         if isinstance(pass_, BindDimensions) and IMPORTED_AT in results[0].artifacts:
             pass_ = replace(pass_, sizes={})  # they were bound while importing
         results.append(_run_guarded(pass_, working, options, settings))
@@ -308,14 +304,6 @@ def _shared_results(wanted: Run, parent: Run | None) -> tuple[PassResult, ...]:
         return ()
     pinned = 0 if edit is None else len(edit.pipeline)
     return parent.results[: 1 + max(shared_passes(wanted, parent), pinned)]
-
-
-def _earlier_artifacts(pass_: Pass, parent: Run | None) -> Mapping[str, object]:
-    """What the very same pass made besides the IR in the parent."""
-    if parent is None:
-        return {}
-    pairs = zip(parent.pipeline, parent.results[1:], strict=True)
-    return next((result.artifacts for other, result in pairs if other == pass_), {})
 
 
 def shared_passes(wanted: Run, parent: Run) -> int:

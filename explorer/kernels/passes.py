@@ -30,7 +30,7 @@ from explorer.kernels.schedules import (
     PLAIN,
     Machine,
     preferred_schedule,
-    schedule_kernel,
+    schedule_once,
 )
 from explorer.kernels.schedules.listing import GIVEN
 from explorer.kernels.schedules.schedule import Choice, ScheduledKernel
@@ -95,8 +95,8 @@ class ScheduleLoops(Pass):
             packs = activation_packs(present, users[0])
             choices = overridden_choices(self.name, name, options)
             measured = self._find_tuned(present, packs) if not choices else None
-            kernel = _taken_over(options.earlier, present, packs, choices, measured)
-            if kernel is None and measured is not None:
+            kernel = None
+            if measured is not None:
                 kernel = self._schedule_tuned(present, packs, measured, events)
             if kernel is None:
                 kernel = self._schedule(present, packs, choices, events)
@@ -127,7 +127,7 @@ class ScheduleLoops(Pass):
         refused: dict[str, str] = {}
         while True:
             try:
-                return schedule_kernel(kernel, self.machine, packs, choices, refused)
+                return schedule_once(kernel, self.machine, packs, choices, refused)
             except ScheduleError as error:
                 if error.step == CHOOSE or "schedule" in choices or GIVEN in choices:
                     raise self._refused(error, kernel) from error
@@ -154,7 +154,7 @@ class ScheduleLoops(Pass):
         """None where the choices are not legal (any more); an event says why."""
         choices, why = measured
         try:
-            return schedule_kernel(kernel, self.machine, packs, choices, tuned=why)
+            return schedule_once(kernel, self.machine, packs, choices, tuned=why)
         except ScheduleError as error:
             events.decline("tuned", kernel, str(error), why)
             return None
@@ -171,29 +171,6 @@ class ScheduleLoops(Pass):
                 f"kernels[{name!r}].schedule of the compilation before has them"
             )
         return InputError(f"kernel {name} cannot be scheduled as asked: {error.reason}", hint=hint)
-
-
-def _taken_over(
-    earlier: Mapping[str, object],
-    kernel: func.FuncOp,
-    packs: Mapping[str, Pack],
-    choices: Mapping[str, Choice],
-    measured: tuple[Mapping[str, Choice], str] | None,
-) -> ScheduledKernel | None:
-    """The kernel as the same pass scheduled it before, if it was asked just the same."""
-    kernels = earlier.get(KERNELS, {})
-    assert isinstance(kernels, dict)
-    found = kernels.get(kernel.sym_name.data)
-    if not isinstance(found, ScheduledKernel) or found.refused:
-        return None
-    wanted, why = (choices, "") if measured is None else measured
-    is_same = (
-        found.given == wanted
-        and found.tuned == why
-        and found.given_packs == packs
-        and found.steps[0].origin.is_structurally_equivalent(kernel)
-    )
-    return replace(found, function=found.function.clone()) if is_same else None
 
 
 def activation_packs(definition: func.FuncOp, launch: LaunchOp) -> dict[str, Pack]:

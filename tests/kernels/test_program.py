@@ -6,7 +6,7 @@ the processor and on an OpenCL device.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from runpy import run_path
 from types import SimpleNamespace
@@ -17,6 +17,7 @@ import pytest
 from explorer.accuracy.execution import CompiledRunner
 from explorer.ir.evaluation import entry_function, entry_return
 from explorer.kernels.passes import LowerToLoops, ScheduleLoops
+from explorer.kernels.remembered import forget_kernels
 from explorer.kernels.schedules import Machine
 from explorer.memory.planning import PlanMemory
 from explorer.passes.lower.assign_layouts import AssignLayouts
@@ -42,9 +43,12 @@ def opencl_device() -> DeviceRecord:
 
 
 @pytest.fixture(autouse=True)
-def direct_convolutions(monkeypatch) -> None:
+def direct_convolutions(monkeypatch) -> Iterator[None]:
     """Winograd's forms round otherwise, within bounds of their own (`test_winograd.py`)."""
+    forget_kernels()
     monkeypatch.setattr("explorer.kernels.schedules.winograd_cost.MIN_CYCLES", math.inf)
+    yield
+    forget_kernels()
 
 
 # -- programs as text ------------------------------------------------------------------------------

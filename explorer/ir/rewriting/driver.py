@@ -403,9 +403,6 @@ class RewriteOptions:
     fuel: Fuel = field(default_factory=Fuel)
     met: set[str] = field(default_factory=set, compare=False)
     """Overrides that something asked for; the others decide nothing."""
-    earlier: Mapping[str, object] = field(default_factory=dict, compare=False)
-    """Artifacts of the same pass in another compilation, of which it may take over what is equal.
-    What comes out is the same without them."""
 
     def decision(self, address: str) -> object | None:
         """The override of a site, else of its rule; None where there is none."""

@@ -25,7 +25,12 @@ from explorer.kernels.printing.language import (
     Requirement,
     vector_name,
 )
-from explorer.kernels.printing.printer import KernelPrinter, Parameter, PrintedKernel
+from explorer.kernels.printing.printer import (
+    PRINTED,
+    KernelPrinter,
+    Parameter,
+    PrintedKernel,
+)
 from explorer.kernels.sections.phases import PhaseNest
 
 FIXED_WIDTH = {
@@ -187,4 +192,7 @@ def print_c(function: func.FuncOp, name: str, language: CLanguage | None = None)
 
     Raises UnsupportedError naming an operation or type that has no form in C.
     """
-    return CPrinter(function, name, language or CLanguage()).print_kernel()
+    chosen = language or CLanguage()
+    return PRINTED.get(
+        function, (name, chosen), lambda: CPrinter(function, name, chosen).print_kernel()
+    )

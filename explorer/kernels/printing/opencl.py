@@ -33,7 +33,12 @@ from explorer.kernels.printing.language import (
     vector_name,
 )
 from explorer.kernels.printing.opencl_groups import GroupBodyPrinter
-from explorer.kernels.printing.printer import KernelPrinter, Parameter, PrintedKernel
+from explorer.kernels.printing.printer import (
+    PRINTED,
+    KernelPrinter,
+    Parameter,
+    PrintedKernel,
+)
 from explorer.kernels.sections.phases import Phase, leading_parallel_loops
 from explorer.kernels.steps.groups import group_items, has_items, items_of_nest
 from explorer.results.kernels import PhaseRecord
@@ -239,7 +244,11 @@ def print_opencl(function: func.FuncOp, name: str, is_chained: bool = False) -> 
     """
     index = "int" if _fits_int(function) else "long"
     language = OpenCLLanguage(index, is_processor=is_chained and not group_items(function))
-    return OpenCLPrinter(function, name, language, is_chained).print_kernel()
+    return PRINTED.get(
+        function,
+        (name, language, is_chained),
+        lambda: OpenCLPrinter(function, name, language, is_chained).print_kernel(),
+    )
 
 
 def _fits_int(function: func.FuncOp) -> bool:

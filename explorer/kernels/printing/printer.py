@@ -36,6 +36,7 @@ from explorer.kernels.printing.identifiers import Names, comment_text, identifie
 from explorer.kernels.printing.language import Language, Requirement
 from explorer.kernels.printing.source_lines import SourceLines, tags_of, tags_within
 from explorer.kernels.printing.uses import Store, find_uses
+from explorer.kernels.remembered import Remembered
 from explorer.kernels.sections.locality import Rounds, rounds_of
 from explorer.kernels.sections.phases import Phase, PhaseNest, phases
 from explorer.results.kernels import PhaseRecord
@@ -85,6 +86,9 @@ class PrintedKernel:
     @property
     def source(self) -> SourceText:
         return SourceText(self.language, self.lines, self.owners)
+
+
+PRINTED = Remembered[PrintedKernel]()
 
 
 class KernelPrinter(ABC):

@@ -18,9 +18,11 @@ from dataclasses import dataclass, replace
 from xdsl.dialects import func
 from xdsl.dialects.builtin import StringAttr
 
+from explorer.ir.rewriting.copying import copy_operation
 from explorer.kernels.loops.lowering import lower_to_loops
 from explorer.kernels.loops.nest import LoopNest, ScheduleError
 from explorer.kernels.printing.languages import language_named
+from explorer.kernels.remembered import Remembered
 from explorer.kernels.schedules.attention import find_attention, schedule_attention
 from explorer.kernels.schedules.choices import CHOOSE, Choices
 from explorer.kernels.schedules.convolution import (
@@ -171,6 +173,8 @@ KINDS: tuple[ScheduleKind, ...] = (
 """Of processors, the best first. Those of a GPU, and the forms of a convolution, which a cost model
 puts in order, come before them."""
 
+SCHEDULED = Remembered[ScheduledKernel]()
+
 WHY_OTHERS: Mapping[str, str] = {
     **WHY_GROUPS,
     "winograd2": "tiles of 2x2 outputs: 16 products each instead of 36",
@@ -222,6 +226,31 @@ def schedule_kernel(
         refused=dict(refused or {}),
         tuned=tuned,
     )
+
+
+def schedule_once(
+    function: func.FuncOp,
+    machine: Machine,
+    packs: Mapping[str, Pack],
+    choices: Mapping[str, Choice],
+    refused: Mapping[str, str] | None = None,
+    tuned: str = "",
+) -> ScheduledKernel:
+    """As `schedule_kernel`; of an equal kernel that was asked for before, a copy.
+
+    A list of steps is always followed: its steps may be a person's own.
+    """
+    if GIVEN in choices:
+        return schedule_kernel(function, machine, packs, choices, refused, tuned)
+    layouts = tuple((name, tuple(pack)) for name, pack in sorted(packs.items()))
+    asked = (tuple(sorted(choices.items())), tuple((refused or {}).items()), tuned)
+    kinds = tuple((kind.name, tuple(kind.families), kind.fits, kind.use) for kind in KINDS)
+    found = SCHEDULED.get(
+        function,
+        (machine, layouts, asked, kinds),
+        lambda: schedule_kernel(function, machine, packs, choices, refused, tuned),
+    )
+    return replace(found, function=copy_operation(found.function))
 
 
 def _as_given(
@@ -289,4 +318,5 @@ __all__ = [
     "Step",
     "preferred_schedule",
     "schedule_kernel",
+    "schedule_once",
 ]

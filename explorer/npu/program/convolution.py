@@ -173,13 +173,17 @@ class ConvolutionWriter(Stream):
             self._constants(number, chunk)
             if self.layer.combined is not None and not self.is_fetched:
                 self.emit(number, self._load_other(chunk))
-        taps = self._taps(chunk)
-        if begins and (taps or not self.machine.replaces_sums):
-            pixels = len(chunk.rows) * len(chunk.columns) * len(chunk.outputs)
+        partials = self.tiled.partials
+        taps = [] if partials > 1 else self._taps(chunk)
+        if begins and (taps or partials > 1 or not self.machine.replaces_sums):
+            pixels = partials * len(chunk.rows) * len(chunk.columns) * len(chunk.outputs)
             reset = list(self.reset(self.tiled.sums_of(chunk), pixels))
             self.emit(number, reset, after=(waits, False))
             begins = waits = False
-        multiplications = self._multiply_taps(taps) or self._multiply(chunk, begins)
+        multiplications = self._multiply_taps(taps)
+        if partials > 1:
+            multiplications = self._multiply_partials(chunk)
+        multiplications = multiplications or self._multiply(chunk, begins)
         # Loads of micro-operations wait for no inputs.
         ahead = list(itertools.takewhile(lambda op: isinstance(op, Load), multiplications))
         multiplications = multiplications[len(ahead) :]
@@ -189,7 +193,8 @@ class ConvolutionWriter(Stream):
         self.emit(number, multiplications, before=(bool(loads), frees), after=(waits, False))
         if not chunk.is_last:
             return
-        mine, others = self._rescale(chunk), self._combine(chunk)
+        mine = [*self._add_partials(chunk), *self._rescale(chunk)]
+        others = self._combine(chunk)
         self.emit(number, mine, after=(False, not others))
         if others:
             late = chunk.frees and is_late
@@ -350,6 +355,41 @@ class ConvolutionWriter(Stream):
             matrix.start_cycles + matrix.latency_cycles + sums * self.machine.multiply_step_cycles
         )
         return found if saved * space.global_bytes / route.bytes_per_cycle > reset else []
+
+    def _multiply_partials(self, chunk: Chunk) -> list[Instruction]:
+        """Each of as many sums as the array makes at once takes a part of the taps."""
+        count, side = self.tiled.partials, self.tiled.together
+        outputs = len(chunk.outputs)
+        whole, rest = divmod(self.tiled.taps, count)
+        found: list[Instruction] = []
+        for outer, batch, first in ((whole, count, 0), (1, rest, whole * count)):
+            micro = [
+                MicroOperation(one.destination, one.source + first * side, one.weight)
+                for one in itertools.islice(
+                    _products(self.tiled, chunk, (0, 0)), 0, None, self.tiled.taps
+                )
+            ]
+            steps = {"destination_step": outputs, "source_step": side} if batch > 1 else {}
+            if outer and batch:
+                found += self.loop(
+                    Multiply, micro, outer=outer, source_outer=count * side, inner=1, batch=batch,
+                    **steps,
+                )  # fmt: skip
+        return found
+
+    def _add_partials(self, chunk: Chunk) -> list[Instruction]:
+        """All sums of a block become the first one."""
+        count, outputs, first = (
+            self.tiled.partials,
+            len(chunk.outputs),
+            self.tiled.sums_of(chunk),
+        )
+        if count == 1:
+            return []
+        return self.loop(
+            Vector, [MicroOperation(first, first + outputs)], operation="add", outer=count - 1,
+            source_outer=outputs, inner=outputs, destination_inner=1, source_inner=1,
+        )  # fmt: skip
 
     def _multiply_taps(self, taps: list[tuple[TapLoops, dict[str, int]]]) -> list[Instruction]:
         return [

@@ -194,6 +194,7 @@ class ConvolutionSpace:
         pixels = self.axes[0].window[self.rows_at] * self.axes[1].window[self.columns_at]
         held = self._of_cut("most_held", 0)
         sums = self.outputs * self.rows * self.columns * layer.output.digits(machine)
+        sums = sums * self.cut.partials
         others = sums * (self.sum_buffers if prefetches(machine) else 1)
         others = others * (layer.combined is not None)
         blocks_held = np.where(self.constants == 1, self._output_blocks, self.outputs)
@@ -210,7 +211,8 @@ class ConvolutionSpace:
         ):  # fmt: skip
             space = machine.by_content[content]
             taken[space.memory] = taken[space.memory] + elements * space.element_bytes
-        found = self.outputs * self.inputs * taps <= machine.depth("micro_operations")
+        each = taps if self.cut.partials == 1 else 1
+        found = self.outputs * self.inputs * each <= machine.depth("micro_operations")
         room = max(2, min(queue.tokens for queue in machine.queues))
         found &= np.maximum(self.input_buffers, self.weight_buffers) <= room
         for total, memory in zip(taken, machine.scratchpads, strict=True):
@@ -339,7 +341,7 @@ class ConvolutionSpace:
             moved = self._moved(self._weights, True, last_axis, np.asarray(elements))
             mine = np.where(is_kept, 1, self.positions) * (fixed_weights * tiles * k + moved)
             load, channel = load + mine, channel + mine
-        compute = self._compute(out_tiles, chunks, weights * taps)
+        compute = self._compute(out_tiles, chunks, weights * self._steps_of_taps)
         tiles = self.positions * out_tiles
         content = "accumulators" if layer.output.is_wide and layer.output.digits(
             machine) == 1 else "outputs"  # fmt: skip
@@ -351,7 +353,13 @@ class ConvolutionSpace:
     @property
     def _weights(self) -> str:
         """What weights are loaded as."""
-        return "diagonals" if self.own else "weights"
+        return "diagonals" if self.own and self.cut.repeated is None else "weights"
+
+    @property
+    def _steps_of_taps(self) -> int:
+        """Steps for each position, block of outputs and block of inputs."""
+        taps = self.layer.kernel[0] * self.layer.kernel[1]
+        return -(-taps // self.cut.partials)
 
     @property
     def _output_blocks(self) -> int:
@@ -473,7 +481,7 @@ class ConvolutionSpace:
         finish = vector_passes(layer, machine) * (each + last_tile * machine.vector_element_cycles)
         batch = 1 if machine.instruction_set.elements_hold_batch else machine.batch
         finish = finish + machine.matrix.start_cycles + machine.matrix.latency_cycles
-        finish = finish + _batched(rows.last[r], columns.last[c], batch)[0] * taps
+        finish = finish + _batched(rows.last[r], columns.last[c], batch)[0] * self._steps_of_taps
         return {"first": first, "last_store": store, "last_tile": finish}
 
     @cached_property
@@ -530,6 +538,7 @@ class ConvolutionSpace:
             self.axes[1].count[self.columns_at] > 1)  # fmt: skip
         count = np.minimum(mixes * classes, chunks)
         is_one = self.rows * self.columns == 1  # taps are loops then
+        taps = taps if self.cut.partials == 1 else 1
         each = self.outputs * self.inputs * np.where(is_one, 1, taps)
         is_kept = count * each <= self.machine.depth("micro_operations")
         loaded = np.where(is_kept, count, chunks) * each

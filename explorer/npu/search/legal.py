@@ -47,7 +47,7 @@ def legal_choices(layer: Layer, machine: Machine) -> dict[str, Values]:
         "rows": range(1, height + 1),
         "columns": range(1, width + 1),
         "outputs": range(1, outputs + 1),
-        "inputs": range(inputs if cut.has_diagonals else 1, inputs + 1),
+        "inputs": range(inputs if cut.has_own_inputs else 1, inputs + 1),
         "order": ORDERS,
         "constants": CONSTANTS,
         "together": sorted({1, cut.side_by_side}),

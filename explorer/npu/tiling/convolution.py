@@ -30,6 +30,7 @@ from explorer.npu.tiling.bands import (
 )
 from explorer.npu.tiling.chunks import Chunk, Loops, Order, chunks_of
 from explorer.npu.tiling.layouts import Repeated, has_diagonals, repeated, shared_constants
+from explorer.npu.tiling.partial_sums import is_total, partial_sums
 from explorer.npu.tiling.scratchpads import (
     Buffer,
     Region,
@@ -75,6 +76,8 @@ class TiledLayer:
     """Of the layer, whatever the sizes."""
     repeated: Repeated | None = None
     """Weights that are loaded once for all tiles."""
+    partials: int = 1
+    """Sums that are made of each block of outputs, and added up in the end (`partial_sums`)."""
 
     @property
     def buffers(self) -> int:
@@ -87,14 +90,19 @@ class TiledLayer:
         return self.layer.kernel[0] * self.layer.kernel[1]
 
     @property
-    def has_diagonals(self) -> bool:
-        """Whether a load makes the zeros of the weights."""
+    def has_own_inputs(self) -> bool:
+        """Whether each block of outputs reads inputs of its own."""
         return self.bands[0].own > 0
 
     @property
+    def has_diagonals(self) -> bool:
+        """Whether a load makes the zeros of the weights."""
+        return self.has_own_inputs and self.repeated is None
+
+    @property
     def products(self) -> int:
-        """Elements of weights that a chunk multiplies with at most."""
-        return self.outputs * self.inputs * self.taps
+        """Micro-operations that multiply a chunk at most."""
+        return self.outputs * self.inputs * (self.taps if self.partials == 1 else 1)
 
     @property
     def weight_content(self) -> str:
@@ -143,6 +151,9 @@ class TiledLayer:
 
     def weights_at(self, chunk: Chunk, output: int, index: int, tap: int) -> int:
         """Where a weight lies in its scratchpad; numbers count in the chunk."""
+        if self.has_own_inputs and self.repeated is not None:
+            number = (chunk.outputs.start * self.bands[chunk.band].own + index) * self.taps + tap
+            return self.region("weights").address + int(self.repeated.index[number])
         if self.has_diagonals:
             own = self.bands[chunk.band].own
             start = self.region("weights", chunk.weight_buffer).address + output * self.taps + tap
@@ -327,6 +338,7 @@ class Cuttable:
     machine: Machine
     bands: tuple[Band, ...]
     repeated: Repeated | None
+    partials: int
 
     @property
     def most(self) -> tuple[int, int]:
@@ -334,8 +346,8 @@ class Cuttable:
         return most_inputs(self.bands)
 
     @property
-    def has_diagonals(self) -> bool:
-        """Whether a load makes the zeros of the weights."""
+    def has_own_inputs(self) -> bool:
+        """Whether each block of outputs reads inputs of its own."""
         return self.bands[0].own > 0
 
     @property
@@ -347,7 +359,7 @@ class Cuttable:
         """In tiles of these sizes, without places."""
         return TiledLayer(
             layer=self.layer, machine=self.machine, bands=self.bands, repeated=self.repeated,
-            **choices,
+            partials=self.partials, **choices,
         )  # fmt: skip
 
 
@@ -355,9 +367,13 @@ def cuttable(layer: Convolution, machine: Machine) -> Cuttable:
     """What tiles of all sizes have in common."""
     held = repeated(layer, machine)
     found = bands(layer, machine)
-    if held is None and has_diagonals(layer, machine):
+    partials = partial_sums(layer, machine, held)
+    shares_tiles = held is None or partials > 1 or is_total(layer, machine)
+    if shares_tiles and has_diagonals(layer, machine):
         found = (band_of_diagonals(layer, machine),)
-    return Cuttable(layer=layer, machine=machine, bands=found, repeated=held)
+    return Cuttable(
+        layer=layer, machine=machine, bands=found, repeated=held, partials=partials
+    )  # fmt: skip
 
 
 def _candidates(cut: Cuttable) -> Iterator[tuple[int, int, int, int]]:
@@ -369,7 +385,7 @@ def _candidates(cut: Cuttable) -> Iterator[tuple[int, int, int, int]]:
         # Whole groups of the positions that the array takes at once.
         columns = sorted({min(width, blocks(c, machine.batch) * machine.batch) for c in columns}
                          | {1}, reverse=True)  # fmt: skip
-    inputs = most[1:] if cut.has_diagonals else halves(most[1])
+    inputs = most[1:] if cut.has_own_inputs else halves(most[1])
     yield from itertools.product(halves(height), columns, halves(most[0]), inputs)
 
 
@@ -386,6 +402,7 @@ def buffers_of(tiled: TiledLayer) -> list[Buffer]:
     layer, machine = tiled.layer, tiled.machine
     pixels = window(layer, 0, tiled.rows) * window(layer, 1, tiled.columns)
     sums = tiled.outputs * tiled.rows * tiled.columns * layer.output.digits(machine)
+    sums *= tiled.partials
     count = tiled.outputs * tiled.taps if tiled.has_diagonals else tiled.products
     weights = ("weights", tiled.weight_content, count, 0, tiled.weight_buffers)
     wanted = [
@@ -413,7 +430,7 @@ def buffers_of(tiled: TiledLayer) -> list[Buffer]:
 
 def _held(tiled: TiledLayer) -> int:
     """Blocks of inputs that lie in the scratchpad for the largest chunk."""
-    if tiled.has_diagonals:
+    if tiled.has_own_inputs:
         (band,) = tiled.bands
         tiles = ranges(band.outputs, tiled.outputs)
         return tiled.together * max(len(tiled.groups(band.inputs_of(tile))) for tile in tiles)
@@ -445,7 +462,7 @@ def refusal(tiled: TiledLayer) -> str:
     layer, machine = tiled.layer, tiled.machine
     rows, columns, outputs, inputs = tiled.rows, tiled.columns, tiled.outputs, tiled.inputs
     micro = tiled.products
-    if tiled.has_diagonals and inputs < (most := most_inputs(tiled.bands)[1]):
+    if tiled.has_own_inputs and inputs < (most := most_inputs(tiled.bands)[1]):
         return f"a tile of a depthwise convolution has {inputs} blocks of inputs, expected {most}"
     if micro > machine.depth("micro_operations"):
         return (
@@ -509,7 +526,7 @@ def _moved(tiled: TiledLayer) -> tuple[int, int]:
     for band in tiled.bands:
         outs, ins = len(band.outputs), len(band.inputs)
         over_outputs = blocks(outs, tiled.outputs)
-        if tiled.has_diagonals:
+        if tiled.has_own_inputs:
             parts = [band.inputs_of(tile) for tile in ranges(band.outputs, tiled.outputs)]
             times, elements, steps = 1, outs, over_outputs
         else:

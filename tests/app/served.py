@@ -153,6 +153,7 @@ if __name__ == "__main__":
         sys.argv[2:],
         token=sys.argv[1],
         open_browser=False,
+        compares=True,
         targets=TARGETS,
         make_compiler=Compiler,
     )

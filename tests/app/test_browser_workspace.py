@@ -93,12 +93,14 @@ def models(tmp_path: Path) -> Path:
 def start(
     serve_apart: Callable[..., Any], models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[], Any]:
-    """The app on the invented compiler, which keeps workspaces; each start has an address."""
+    """The app on the invented compiler, which keeps workspaces; each start has an address. It
+    offers the folder of the models, or the files that are named."""
     monkeypatch.setenv("EXPLORER_WORKSPACES", str(tmp_path / "workspaces"))
 
     @contextmanager
-    def started(*options: str) -> Iterator[str]:
-        with serve_apart(str(SERVED), "a-test-token", str(models), *options) as (address, _):
+    def started(*files: Path) -> Iterator[str]:
+        named = map(str, files or (models,))
+        with serve_apart(str(SERVED), "a-test-token", *named) as (address, _):
             yield address
 
     return started
@@ -186,7 +188,7 @@ def test_a_reload_and_another_start_show_everything_as_it_was(
 
 @pytest.mark.browser
 def test_ir_is_edited_another_start_has_it_and_a_damaged_workspace_is_said(
-    start: Any, browse: Open, tmp_path: Path
+    start: Any, browse: Open, models: Path, tmp_path: Path
 ):
     with start() as address:
         sight = browse(address)
@@ -218,10 +220,14 @@ def test_ir_is_edited_another_start_has_it_and_a_damaged_workspace_is_said(
         sight.page.close()
     (file,) = (tmp_path / "workspaces").glob("*.workspace")
     file.write_bytes(file.read_bytes()[:-40])
-    with start() as address:
+    both = sorted(models.iterdir())
+    with start(*both) as address:
         sight = browse(address)
         expect(sight.page.get_by_role("alert")).to_contain_text("bytes are changed or missing")
-        assert sight.page.locator(".document-label").all_inner_texts() == ["good.onnx"]
+        # It begins anew, and two files that are named are compared at once.
+        expect(sight.page.locator(".document-label")).to_have_text([file.name for file in both])
+        expect(sight.page.locator('.dock [aria-selected="true"]').first).to_have_text("compare")
+        expect(sight.page.locator(".compare-choice input:checked")).to_have_count(1)
         assert os.path.exists(f"{file}.damaged")
 
 

@@ -59,6 +59,7 @@ def costliest_layer(compilation: Compiled, inputs: Values, floats: Values) -> Co
         runs=found.runs + 2,
         is_certain=found.is_certain,
         address=f"{QuantizeTensors.name}/{MODE}/{found.layer}",
+        is_before_softmax=any(is_through for is_through, _ in probe.wanted.values()),
     )
 
 

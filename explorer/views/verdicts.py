@@ -70,8 +70,9 @@ def costliest_words(report: AccuracyReport | None) -> list[str]:
     if not found:
         return []
     doubt = "" if found.is_certain else "; others cost about as much"
+    judged = "what the last softmax reads" if found.is_before_softmax else "the outputs"
     return [
-        f"costs the outputs most, by bisection: {found.tensor}, {found.alone_db:.1f} dB with this "
+        f"costs {judged} most, by bisection: {found.tensor}, {found.alone_db:.1f} dB with this "
         f"layer alone quantized, {found.all_db:.1f} dB with all, {found.without_db:.1f} dB with "
         f"all but this one{doubt}"
     ]

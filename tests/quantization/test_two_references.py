@@ -178,3 +178,19 @@ def test_a_saved_trace_tells_how_it_was_quantized(quantized, report, tmp_path):
     assert trace.quantization == quantized.quantization
     assert trace.accuracy.quantization == quantized.trace().accuracy.quantization
     assert all(t.observed is not None for t in trace.quantization.tensors)
+
+
+def test_a_last_softmax_is_judged_by_what_it_reads(tmp_path):
+    model = source_model(
+        tmp_path,
+        """
+classes (float[1,4] x) => (float[1,4] y) <float[4,4] w>
+{ m = MatMul (x, w) y = Softmax (m) }
+""",
+    )
+    data = {"x": np.random.default_rng(0).normal(size=(8, 4)).astype(np.float32)}
+    quantized = explorer.compile(model, quantization=calibrate(model, data, "min-max"))
+    found = quantized.accuracy({"x": data["x"][:1]}).report
+    (output,) = found.float_outputs
+    costliest = found.quantization.costliest
+    assert costliest.is_before_softmax and costliest.all_db < output.sqnr_db

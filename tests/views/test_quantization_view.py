@@ -73,6 +73,10 @@ def test_what_bisection_named_is_said_wherever_errors_are(quantized: Trace):
     payload = trace_payload(quantized)
     for chunk in ("quantization", "accuracy"):
         assert said in encode(payload.chunk(chunk))
+    before = replace(errors.costliest, is_before_softmax=not errors.costliest.is_before_softmax)
+    assert "what the last softmax reads most" in text_of(
+        compared(replace(report, quantization=replace(errors, costliest=before))), 200
+    )
     bare = replace(report, quantization=replace(errors, costliest=None))
     assert "bisection" not in text_of(compared(bare), 200)
 

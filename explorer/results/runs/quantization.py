@@ -187,6 +187,8 @@ class CostliestLayer:
     """Whether no other can cost more; else several cost about as much."""
     address: str
     """The decision that keeps it a float: its value would be F32."""
+    is_before_softmax: bool = False
+    """Whether it is what a softmax reads that is judged, for its result hides errors."""
 
 
 @dataclass(frozen=True, kw_only=True)

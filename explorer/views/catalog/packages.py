@@ -189,13 +189,15 @@ def _tile_marks(tile: Tile) -> Iterator[Mark]:
         y=y,
         width=width,
         height=height,
-        role=look.light.fill,
-        stroke=look.light.edge,
+        role=f"{look.name}-fill",
+        stroke=f"{look.name}-edge",
         title=f"{tile.name}: {format_exact(tile.size_bytes)} bytes of {tile.kind}",
     )
-    words = f"{look.glyph} {tile.name} {format_bytes(tile.size_bytes)}"
-    if height >= 16 and len(words) * LETTER <= width - 8:
-        yield Label(x=x + 4, y=y + 13, text=words, role="text", size=11)
+    named = f"{look.glyph} {tile.name}"
+    for words in (f"{named} {format_bytes(tile.size_bytes)}", named):
+        if height >= 16 and len(words) * LETTER <= width - 8:
+            yield Label(x=x + 4, y=y + 13, text=words, role="text", size=11)
+            return
 
 
 def squarified(tiles: Sequence[Tile], box: tuple[float, float, float, float]) -> list[Tile]:
@@ -264,8 +266,8 @@ def _arena(record: PackageRecord) -> Part:
                 y=y,
                 width=width,
                 height=height,
-                role=look.light.fill,
-                stroke=look.light.edge,
+                role=f"{look.name}-fill",
+                stroke=f"{look.name}-edge",
                 title=f"{buffer.name}: {format_exact(buffer.size_bytes)} bytes from "
                 f"{format_exact(buffer.offset_bytes)}, launches {buffer.first} to {buffer.last}",
             )

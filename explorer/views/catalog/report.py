@@ -63,7 +63,7 @@ def _about(trace: Trace) -> Specification:
         ("producer", model.producer or "unknown"),
         *((f"input {name}", type_) for name, type_ in model.inputs),
         *((f"output {name}", type_) for name, type_ in model.outputs),
-        ("device", trace.device or "unknown"),
+        ("device", trace.device or "not run"),
         ("branch", trace.label or "as by default"),
         ("verdict", _verdict(trace)),
         *trace.problems,

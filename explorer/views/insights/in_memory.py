@@ -92,9 +92,9 @@ def padding(trace: Trace) -> Iterator[Insight]:
     empty, size = waste[worst]
     yield Insight(
         name="padding",
-        text=f"{format_count(len(waste), 'value')} lie in blocks or with halos that their "
-        f"elements do not fill. The most is lost in {worst}: {format_percent(empty / size)} of "
-        f"{format_bytes(size)}.",
+        text=f"Padding to whole blocks of channels, or for halos, takes bytes of "
+        f"{format_count(len(waste), 'value')}; the most in {worst}: "
+        f"{format_percent(empty / size)} of {format_bytes(size)}.",
         effect=f"{format_bytes(lost)} of {format_bytes(total)} of all activations",
         share=lost / total * 0.5,
         place=Link(dock="memory", selection=worst),

@@ -55,7 +55,7 @@ export const TABS = [
     id: "other",
     moves: "code_bytes",
     key: "7",
-    label: "other",
+    label: "builds",
     title: "the same kernel by another compiler, or for another processor (7)",
   },
   {
@@ -350,8 +350,8 @@ export function inspectorPane(app) {
       return {
         node: emptyState(
           "Nothing is selected",
-          "Click an operation in the graph, or press / and type a part of its name.",
-          app.followButton(),
+          "Click an operation in the graph, or press / and type a part of its name: its origin, " +
+            "the rules that made it, its loops, its source and its errors appear here.",
         ),
       };
     }

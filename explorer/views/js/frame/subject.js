@@ -210,12 +210,6 @@ function nothingSelected(app) {
         `${countText(all.model.nodes, "node")}, ${amountText(all.model.parameters)} ` +
         `parameters, ${madeOf(app, all)}`,
     ),
-    element(
-      "p",
-      {},
-      "Select an operation in the graph, or press / to search. Its origin, the rules that " +
-        "made it, its loops, its source and its errors appear here.",
-    ),
     follow ? element("div", {class: "actions"}, follow) : null,
   );
 }

@@ -10,6 +10,7 @@ import {launchesOf} from "../measures/launches.js";
 import {fork} from "../measures/quantization_fork.js";
 
 const MAX_NAME = 56; // characters, in a cell
+const SENTENCE = 60; // characters from which on a cell's text may break into lines
 const PIXEL = 6; // of an image, in pixels of the screen
 const ROLES = new Set(["accent", "background", "line", "quiet", "border", "raised", "text"]);
 const COLOUR = /^#[0-9a-f]{6}$/;
@@ -258,7 +259,8 @@ function drawTable(app, part, {onrow, ondetails, rows: known}) {
 function contentOf(cell, isCode) {
   const [look, share] = Array.isArray(cell) ? cell.slice(3) : [];
   const text = clip(textOf(cell), 400);
-  if (!isCode) return [glyphOf(look), text, barOf(share)];
+  const words = text.length > SENTENCE ? element("span", {class: "sentence"}, text) : text;
+  if (!isCode) return [glyphOf(look), words, barOf(share)];
   const shown = cutMiddle(text, MAX_NAME);
   const title = shown === text ? null : text;
   return [glyphOf(look), element("span", {class: "mono", title}, shown), barOf(share)];

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import ml_dtypes
 import numpy as np
 import onnx
 
@@ -123,10 +124,38 @@ def legacy_binary(node: Node, build: Build) -> Expr:
 
 @converts("Pow", since=7)
 def power(node: Node, build: Build) -> Expr:
+    """The result has the base's type; base and exponent have both their numbers until then.
+
+    (-1) ^ 16777217 is -1, though float32, the type of the base, has no such exponent.
+    """
     base, exponent = node.operand(0), node.operand(1)
-    if exponent.is_float and not base.is_float:
-        return (base.astype(exponent.dtype) ** exponent).astype(base.dtype)
-    return base ** exponent.astype(base.dtype)
+    known = build.knowledge.array(exponent)
+    with np.errstate(over="ignore", invalid="ignore"):
+        kept = None if known is None else known.astype(base.dtype).astype(known.dtype)
+    if kept is not None and np.array_equal(kept, known):
+        return base ** exponent.astype(base.dtype)
+    wide = _type_that_has_both(base.dtype, exponent.dtype)
+    return (base.astype(wide) ** exponent.astype(wide)).astype(base.dtype)
+
+
+def _type_that_has_both(base: np.dtype, exponent: np.dtype) -> np.dtype:
+    """The narrowest type with all numbers of two, as far as there is one: float64 rounds int64."""
+    if base == exponent:
+        return base
+    integers = [np.iinfo(dtype) for dtype in (base, exponent) if dtype.kind in "iu"]
+    if len(integers) == 2:
+        common = np.result_type(base, exponent)
+        return common if common.kind in "iu" else base
+    floats = [dtype for dtype in (base, exponent) if dtype.kind not in "iu"]
+    digits = [ml_dtypes.finfo(dtype).nmant + 1 for dtype in floats]
+    digits += [limits.bits - (limits.min < 0) for limits in integers]
+    for dtype in (*floats, np.dtype(np.float32), np.dtype(np.float64)):
+        limits = ml_dtypes.finfo(dtype)
+        if limits.nmant + 1 >= max(digits) and all(
+            limits.max >= ml_dtypes.finfo(other).max for other in floats
+        ):
+            return dtype
+    return np.dtype(np.float64)
 
 
 @converts("PRelu", since=7)

@@ -86,3 +86,16 @@ def test_the_common_type_is_the_narrowest_that_has_all_numbers(base, exponent, c
         return np.dtype(getattr(ml_dtypes, name, name))
 
     assert _type_that_has_both(dtype(base), dtype(exponent)) == dtype(common)
+
+
+@pytest.mark.parametrize("target", ["cpu", "opencl"])
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_negative_powers_of_whole_numbers_are_truncated_down_to_the_least(dtype: str, target: str):
+    least = np.iinfo(dtype).min
+    x = np.array([2, -1, -1, 1, -2, 0, -1, 1, least, least], dtype)
+    y = np.array([-1, -3, -4, -5, -1, 0, least, least, least, 1], dtype)
+    wanted = np.array([0, -1, 1, 1, 0, 1, 1, 1, 0, least], dtype)
+    compiled = explorer.compile(from_proto(model(dtype, dtype, len(x))), target)
+    np.testing.assert_array_equal(compiled.run({"x": x, "y": y})["z"], wanted)
+    found = compiled.passes[0].after.run({"x": x, "y": y})
+    np.testing.assert_array_equal(next(reversed(found.values())), wanted)

@@ -164,6 +164,7 @@ ONLY: Mapping[str, Explains] = {
     "NaN": lambda a, b: np.isnan(_wide(a)) | np.isnan(_wide(b)),
     "not finite": lambda a, b: ~np.isfinite(_wide(a)) | ~np.isfinite(_wide(b)),
     "the judge is not finite": lambda _, b: ~np.isfinite(_wide(b)),
+    "the judge is a bound of an activation": lambda _, b: np.isin(_wide(b), [-1, 0, 1, 6]),
     "near zero": lambda a, b: np.abs(_wide(a) - _wide(b)) <= NEAR_ZERO * _smallest(b.dtype),
     "below float32": lambda a, b: np.abs(_wide(a) - _wide(b)) <= _SMALLEST32,
     "one step": lambda a, b: np.abs(_wide(a) - _wide(b)) <= 1,

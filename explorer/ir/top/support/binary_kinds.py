@@ -111,8 +111,9 @@ def _power(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     exponent = b.astype(a.dtype)
     if not np.issubdtype(a.dtype, np.signedinteger):
         return np.power(a, exponent)
-    positive = np.power(a, np.abs(exponent))
-    return np.where((exponent < 0) & (np.abs(a) != 1), 0, positive).astype(a.dtype)
+    # Of 1 and -1 the lowest bit decides; the least number has no absolute value.
+    positive = np.power(a, np.where(exponent < 0, exponent & 1, exponent))
+    return np.where((exponent < 0) & (a != 1) & (a != -1), 0, positive).astype(a.dtype)
 
 
 # -- shifts ----------------------------------------------------------------------------------------

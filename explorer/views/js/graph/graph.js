@@ -188,14 +188,14 @@ export function graphPane(app) {
     draw();
     overview();
     const half = [NODE[0] / 2, NODE[1] / 2];
-    const fades = [
+    const late = [
       canvas.edgesLayer,
       canvas.labelsLayer,
       canvas.marksLayer,
       canvas.boxesLayer,
       canvas.turnsLayer,
     ];
-    moveNodes(sight.nodes, scene.byId, places, camera.view, half, fades);
+    moveNodes(sight.nodes, scene.byId, places, camera.view, half, late);
   }
 
   // What stays where it is on the screen: the block that was opened or closed, what is selected, or

@@ -14,7 +14,11 @@ import numpy as np
 
 from explorer.npu.layers.convolution import Convolution
 from explorer.npu.layers.tensors import blocks
+from explorer.targets.npu.formats import moves_on_chip
 from explorer.targets.npu.machine import Machine
+
+MARGIN = 0.95
+"""Zeros are kept where an estimate is less than this part of the one without them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,11 +71,52 @@ def input_blocks(layer: Convolution, machine: Machine) -> tuple[InputBlock, ...]
 
 
 def bands(layer: Convolution, machine: Machine) -> tuple[Band, ...]:
-    """In order of their outputs."""
+    """In order of their outputs. Blocks of zeros are left out where that takes fewer cycles."""
+    found = _bands(layer, machine, layer.is_sparse)
+    is_moving = layer.weights.min() >= 0 and layer.weights.max() <= 1
+    if len(found) == 1 or layer.groups > 1 or is_moving:
+        return found
+    dense = _bands(layer, machine, False)
+    kept = _cycles(layer, machine, dense) < MARGIN * _cycles(layer, machine, found)
+    return dense if kept else found
+
+
+def _cycles(layer: Convolution, machine: Machine, found: Sequence[Band]) -> float:
+    """What loads of weights and inputs take about, once for each band, and products."""
+    vector, spaces = machine.vector, machine.by_content
+    taps = layer.kernel[0] * layer.kernel[1]
+    _, height, width = layer.input_shape
+    route = machine.route[machine.regions[-1].name, spaces["weights"].memory, True]
+    each = spaces["weights"].global_bytes / float(route.bytes_per_cycle)
+    start, rate = _on_chip_or_not(machine)
+    starts = machine.matrix.start_cycles + (0 if vector is None else vector.start_cycles)
+    batch = 1 if machine.instruction_set.elements_hold_batch else machine.batch
+    _, tall, wide = layer.output_shape
+    steps = blocks(tall * wide, batch) * machine.multiply_step_cycles
+    loaded = computed = 0.0
+    for band in found:
+        inputs = len(band.inputs)
+        elements = len(band.outputs) * inputs * taps
+        loaded += route.fixed_cycles + elements * each
+        loaded += start + inputs * height * width * rate
+        computed += starts + elements * steps
+    return loaded + computed
+
+
+def _on_chip_or_not(machine: Machine) -> tuple[int, float]:
+    """Start, and cycles for each element, of a load of inputs that stayed on the chip; from global
+    memory where nothing stays."""
+    if moves_on_chip(machine):
+        return machine.on_chip_start_cycles, 1 / float(machine.on_chip_rate("activations"))
+    space = machine.by_content["activations"]
+    route = machine.route[machine.regions[0].name, space.memory, True]
+    return route.fixed_cycles, space.global_bytes / float(route.bytes_per_cycle)
+
+
+def _bands(layer: Convolution, machine: Machine, is_sparse: bool) -> tuple[Band, ...]:
     found: list[Band] = []
     count, taps = layer.weights.shape[0], layer.kernel[0] * layer.kernel[1]
     ins, first = input_blocks(layer, machine), 0
-    is_sparse = layer.is_sparse
     for block, channels in enumerate(ranges(range(count), machine.columns)):
         needed = tuple(range(len(ins)))
         if is_sparse:

@@ -287,6 +287,26 @@ def test_numbers_and_masks_are_those_of_the_call_whatever_ran_before_it(name):
                 np.testing.assert_allclose(found[output], np.asarray(array), 1e-5, 1e-5)
 
 
+def test_a_copy_into_blocks_ends_with_the_rows_and_columns_of_a_call():
+    model = graph(
+        "(float[1,3,h,w] x) => (float[1,12,k,l] y) <int64[1] o = {0}, int64[1] n = {1}, "
+        "int64[1] e = {999}, int64[1] i = {2}, int64[1] j = {3}, int64[1] t = {2}> "
+        "{ p = Slice (x, o, e, i, t)  q = Slice (x, n, e, i, t)  a = Slice (p, o, e, j, t) "
+        "b = Slice (q, o, e, j, t)  c = Slice (p, n, e, j, t)  d = Slice (q, n, e, j, t) "
+        "y = Concat <axis = 1> (a, b, c, d) }"
+    )
+    compiled = explorer.compile(from_proto(model), "cpu", dimensions={"h": (2, 40), "w": (2, 64)})
+    (kernel,) = (k for k in compiled.program.kernels if "transpose" in k.name)
+    text = "\n".join(kernel.source.lines)
+    assert ">= call_size0[0]" in text and "call_size1[0]" in text
+    judge = onnxruntime.InferenceSession(model.SerializeToString())
+    with compiled.open(isolated=False) as program:
+        for height, width in ((40, 64), (2, 2), (14, 34), (40, 2), (2, 64)):
+            x = np.random.default_rng(0).random((1, 3, height, width), np.float32)
+            (wanted,) = judge.run(None, {"x": x})
+            np.testing.assert_array_equal(program.run({"x": x})["y"], wanted)
+
+
 def test_numbers_and_masks_that_are_read_are_kept_for_the_next_call():
     model = graph(GRAPHS["two convolutions"])
     compiled = explorer.compile(

@@ -209,6 +209,7 @@ def test_groups_hold_all_axes_in_order_and_the_same_elements(pieces, data):
 def test_axes_that_move_together_are_joined():
     assert joined_axes((2, 3, 4, 5), (2, 3, 0, 1)) == [[0, 1], [2, 3]]
     assert joined_axes((1, 2, 29, 28, 28), (0, 2, 1, 3, 4)) == [[1], [2], [3, 4]]
+    assert joined_axes((2, 3, 4, 5), (2, 3, 0, 1), {3, 4}) == [[0], [1], [2, 3]]
     assert joined_axes((2, 3), (1, 0)) == [[0], [1]]
 
 

@@ -7,7 +7,7 @@ A reshape passes an operation if the axes that the operation works on are groups
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -61,10 +61,13 @@ def _without_units(
     return [AxisGroup(tuple(left), tuple(right)) for left, right in merged]
 
 
-def joined_axes(shape: Sequence[int], permutation: Sequence[int]) -> list[list[int]]:
+def joined_axes(
+    shape: Sequence[int], permutation: Sequence[int], kept: Collection[int] = ()
+) -> list[list[int]]:
     """Axes of the input that a transpose moves as one, in the input's order.
 
     (2, 3, 4, 5) by (2, 3, 0, 1)   ->   [[0, 1], [2, 3]]; axes of extent 1 join any neighbour.
+    kept: extents of axes that join no axis in front of them.
     """
     order = [axis for axis in permutation if shape[axis] != 1]
     position = {axis: place for place, axis in enumerate(order)}
@@ -73,7 +76,7 @@ def joined_axes(shape: Sequence[int], permutation: Sequence[int]) -> list[list[i
         if size == 1:
             continue
         follows = groups and position[axis] == position[groups[-1][-1]] + 1
-        if follows:
+        if follows and size not in kept:
             groups[-1].append(axis)
         else:
             groups.append([axis])

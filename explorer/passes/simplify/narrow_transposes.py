@@ -20,6 +20,8 @@ from math import prod
 
 from xdsl.ir import SSAValue
 
+from explorer.ir.evaluation import entry_function
+from explorer.ir.open_sizes import sizes_of_function
 from explorer.ir.operation import identity_of
 from explorer.ir.origins import origin_of, set_origins
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
@@ -37,8 +39,9 @@ class JoinAxes(Rule):
     """transpose(reshape(x) : 2x29x28x28) {1, 0, 2, 3}   =>   transpose(... : 2x29x784) {1, 0, 2}
 
     Applies between reshapes, to axes that stay neighbours in their order, and to axes of extent 1.
-    The reshape that it takes on each side merges with the one that is there. Pays because the copy
-    has fewer loops and longer rows. Exact.
+    An open axis joins none in front of it, so that the copy ends with the sizes of a call. The
+    reshape that it takes on each side merges with the one that is there. Pays because the copy has
+    fewer loops and longer rows. Exact.
     """
 
     matches = (TransposeOp,)
@@ -52,7 +55,8 @@ class JoinAxes(Rule):
         if not is_static(op.input):
             raise Declined(f"the shape of {identity_of(op)} is not known yet")
         sizes, permutation = static_shape(op.input), op.get("permutation")
-        groups = joined_axes(sizes, permutation)
+        found = sizes_of_function(entry_function(rewriter.module))
+        groups = joined_axes(sizes, permutation, found.extents if found else ())
         if len(groups) in (len(sizes), 0):
             return
         joined = [prod(sizes[axis] for axis in group) for group in groups]

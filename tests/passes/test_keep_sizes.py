@@ -21,6 +21,7 @@ from explorer.ir.rewriting import Names, RewriteOptions
 from explorer.ir.rewriting.passes import Working, run_pass
 from explorer.ir.sizes.calls import cut_to_sizes, padded_to_largest
 from explorer.ir.sizes.ranges import SizeRange
+from explorer.kernels.loops import clipping
 from explorer.passes.sizes.keep_sizes import KeepSizes
 
 open_graphs = SimpleNamespace(**run_path(str(Path(__file__).with_name("open_graphs.py"))))
@@ -285,6 +286,31 @@ def test_numbers_and_masks_are_those_of_the_call_whatever_ran_before_it(name):
             found = program.run(one)
             for output, array in zip(names, judge.run(None, one), strict=True):
                 np.testing.assert_allclose(found[output], np.asarray(array), 1e-5, 1e-5)
+
+
+@pytest.mark.parametrize("loops", ["end with the call", "end nowhere"])
+@pytest.mark.parametrize("channels", [3, 16])
+def test_a_mask_before_a_sum_is_as_large_as_what_the_sum_reads(loops, channels, monkeypatch):
+    if loops == "end nowhere":
+        monkeypatch.setattr(clipping, "_end_of_sum", lambda *_: None)
+    model = graph(
+        f"(float[1,{channels},h,w] x) => (float[1,{channels},1,1] m, float[1,{channels},h,w] y) "
+        "{ y = Exp (x)  m = GlobalAveragePool (y) }"
+    )
+    dimensions = {"h": (1, 40), "w": (1, 64)}
+    compiled = explorer.compile(from_proto(model), "cpu", dimensions=dimensions)
+    (mask,) = (k for k in compiled.program.kernels if k.name.startswith("select"))
+    text = "\n".join(mask.source.lines)
+    assert ("call_size0[0] + 15" in text) == (loops == "end with the call")
+    judge = onnxruntime.InferenceSession(model.SerializeToString())
+    nothing = np.full((1, channels, 40, 64), np.nan, np.float32)
+    with compiled.open(isolated=False) as program:
+        for height, width in ((40, 64), (1, 1), (24, 33), (25, 49), (40, 1), (1, 64), (39, 63)):
+            program.run({"x": nothing})
+            x = np.random.default_rng(0).random((1, channels, height, width), np.float32)
+            found, wanted = program.run({"x": x}), judge.run(None, {"x": x})
+            for name, array in zip("my", wanted, strict=True):
+                np.testing.assert_allclose(found[name], array, 1e-5)
 
 
 def test_a_copy_into_blocks_ends_with_the_rows_and_columns_of_a_call():

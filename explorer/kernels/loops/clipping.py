@@ -21,12 +21,21 @@ from xdsl.dialects import affine, func, memref
 from xdsl.dialects.builtin import DenseArrayBase, MemRefType, i64
 from xdsl.ir import Operation, SSAValue
 
+from explorer.ir.dialects.kernel import LaunchOp
 from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
 from explorer.ir.rewriting.passes import EventLog, Pass
 from explorer.ir.sizes.ranges import leading_axis
-from explorer.ir.structure import kernel_functions, outermost, walk_inside
+from explorer.ir.structure import kernel_functions, outermost, own_functions, walk_inside
+from explorer.kernels.loops.call_values import root
 from explorer.kernels.loops.extents import END_SLACK
-from explorer.kernels.loops.find_extents import ENDS, Extent, extents_of_kernel
+from explorer.kernels.loops.find_extents import (
+    ENDED,
+    ENDS,
+    EXTENTS,
+    Extent,
+    extents_of_kernel,
+    whole_extents,
+)
 from explorer.kernels.loops.nest import (
     Access,
     LinearForm,
@@ -116,6 +125,7 @@ class ClipLoops(Pass):
 
     def run(self, rewriter: RecordedRewriter, options: RewriteOptions) -> list[Rewrite]:
         events = EventLog(self.name, rewriter)
+        _store_what_is_read(rewriter)
         for kernel in kernel_functions(rewriter.module).values():
             size, extents = size_of_kernel(kernel), extents_of_kernel(kernel)
             if not size and not extents:
@@ -194,6 +204,60 @@ def clip_to_extents(
             _set_clip(loop, clip)
             found += 1
     return found > 0
+
+
+def _store_what_is_read(rewriter: RecordedRewriter) -> None:
+    """Masks are whole where a kernel that adds their results up reads further than it needs."""
+    kernels = kernel_functions(rewriter.module)
+    further = {name: set(_operands_read_further(kernel)) for name, kernel in kernels.items()}
+    for function in own_functions(rewriter.module):
+        for launch in function.body.block.ops:
+            if not isinstance(launch, LaunchOp):
+                continue
+            for place in further[launch.kernel.data]:
+                found = root(launch.operands[place])
+                maker = None if found is None else found.owner
+                if isinstance(maker, LaunchOp):
+                    made = kernels[maker.kernel.data]
+                    rewriter.set_attribute(made, EXTENTS, whole_extents(made))
+
+
+def _operands_read_further(kernel: func.FuncOp) -> list[int]:
+    """Places of operands of which a loop that adds them up cannot end where that adds nothing."""
+    ended = kernel.attributes.get(ENDED)
+    if not isinstance(ended, DenseArrayBase):
+        return []
+    arguments: list[SSAValue] = list(kernel.body.block.args)
+    known, added = (
+        dict[SSAValue, Sequence[Extent | None]](
+            zip(arguments, extents_of_kernel(kernel, name), strict=False)
+        )
+        for name in (EXTENTS, ENDS)
+    )
+    accesses = accesses_in(kernel)
+    return [
+        place
+        for place, is_ended in enumerate(ended.get_values())
+        if is_ended
+        and not all(
+            _ends_in_time(access, known, added) and _only_adds_up(access, added[access.memref])
+            for access in accesses
+            if access.memref is arguments[place]
+        )
+    ]
+
+
+def _only_adds_up(load: Access, own: Sequence[Extent | None]) -> bool:
+    """Whether the loops that end with sums of what is loaded store nothing that grows with them:
+    they would end with that."""
+    for form, extent in zip(subscripts(load), _of_buffer(own, load), strict=False):
+        if form is None or extent is None:
+            continue
+        for loop in enclosing_loops(load):
+            index = index_of(loop)
+            if index in form.terms and any(_has(s, index) for s in _stores_to_buffers(loop)):
+                return False
+    return True
 
 
 def _read_further(

@@ -41,18 +41,24 @@ from explorer.ir.top.movement.concat import ConcatOp
 from explorer.ir.top.movement.slices import SliceOp
 from explorer.ir.types import layout_of, static_shape, tensor_type
 from explorer.kernels.loops.beginning import KEPT, Kept, KeptDimension
-from explorer.kernels.loops.call_values import CallValues, prefix, source
-from explorer.kernels.loops.extents import KernelNeeds, Limits, Need, Needs, find_needs
-from explorer.kernels.loops.nest import (
-    accesses_in,
-    subscripts,
+from explorer.kernels.loops.call_values import CallValues, prefix, root, source
+from explorer.kernels.loops.extents import (
+    END_SLACK,
+    KernelNeeds,
+    Limits,
+    Need,
+    Needs,
+    find_needs,
 )
+from explorer.kernels.loops.nest import accesses_in, accesses_of, subscripts
 from explorer.kernels.loops.regrouping import in_buffer, in_tensor, regrouped, shape_of_buffer
 from explorer.kernels.loops.running import RUNS, both, numbers_of_launches, used_if
 from explorer.results.program import OpenSizes
 
 EXTENTS = "kernel.extents"
 ENDS = "kernel.ends"
+ENDED = "kernel.ended"
+"""By argument: 1 for an operand with a mask that is no larger than what sums read."""
 KeptElements = tuple[int, tuple[tuple[int, Expression] | None, ...]]
 """An operand's place, and by dimension the first element and how many of it a result keeps."""
 WHOLE = (-1, 0, 0)
@@ -83,6 +89,12 @@ def extents_of_kernel(function: func.FuncOp, name: str = EXTENTS) -> list[list[E
         triples = zip(values[::3], values[1::3], values[2::3], strict=True)
         found.append([None if a < 0 else Extent(a, t, m) for a, t, m in triples])
     return found
+
+
+def whole_extents(function: func.FuncOp) -> ArrayAttr[DenseArrayBase]:
+    """The attribute of a kernel that computes all of its results."""
+    ranks = [len(entry) for entry in extents_of_kernel(function)]
+    return ArrayAttr([DenseArrayBase.from_list(i64, list(WHOLE) * rank) for rank in ranks])
 
 
 @dataclass(frozen=True)
@@ -130,6 +142,8 @@ class _Extents(CallValues):
         """By value: a number that is above 0 in calls that use it; None: all calls do."""
         self.runs: dict[Operation, Need] = {}
         """By launch, likewise."""
+        self.ended: dict[str, set[SSAValue]] = {}
+        """By kernel: operands with masks that are no larger than what sums read."""
 
     def run(self) -> None:
         self.find_neutral()
@@ -195,12 +209,28 @@ class _Extents(CallValues):
         }
         ends = self.ends[launch]
         found = find_needs(kernel, results, limits, self.bounds, inside, ends)
+        pairs = zip(kernel.body.block.args, self.neutral[launch.kernel.data], strict=True)
+        read: dict[SSAValue, Needs | None] = dict(pairs)
         for argument, value in values.items():
             if value not in launch.results and argument in found.needed:
-                needs = in_tensor(value, found.needed[argument], shape_of_buffer(argument))
+                reach = found.needed[argument]
+                if argument not in found.own and self._is_masked(value):
+                    reach = _ended(reach, read[argument], argument, ends)
+                if reach != found.needed[argument]:
+                    self.ended.setdefault(launch.kernel.data, set()).add(argument)
+                needs = in_tensor(value, reach, shape_of_buffer(argument))
                 place = list(launch.operands).index(value)
                 self._need(value, self._of_part(launch, place, needs))
         return found
+
+    def _is_masked(self, value: SSAValue) -> bool:
+        """Whether a launch chooses another number for all elements beyond sizes: all of them are
+        right, whatever it reads there."""
+        owner = root(value)
+        launch = None if owner is None else owner.owner
+        if not isinstance(launch, LaunchOp):
+            return False
+        return _kept(self.kernels[launch.kernel.data], self.box(launch)) is not None
 
     def _see_use(self, launch: LaunchOp, values: Mapping[SSAValue, SSAValue]) -> None:
         """Which calls run a launch, and so use its operands."""
@@ -332,6 +362,10 @@ class _Extents(CallValues):
             marked.attributes[name] = ArrayAttr(
                 [DenseArrayBase.from_list(i64, entry) for entry in rows]
             )
+        ended = self.ended.get(kernel.sym_name.data, set())
+        if ended:
+            places = [int(argument in ended) for argument in kernel.body.block.args]
+            marked.attributes[ENDED] = DenseArrayBase.from_list(i64, places)
         marked.function_type = FunctionType.from_lists([a.type for a in block.args], [])
         self.rewriter.replace_function(kernel, marked)
 
@@ -397,6 +431,21 @@ class _Extents(CallValues):
         sent = TransferOp.make([argument], to=example.get("to"))
         self.rewriter.insert_before(self.call, sent)
         return sent.output
+
+
+def _ended(
+    needs: Needs, read: Needs | None, operand: SSAValue, ends: Mapping[SSAValue, Expression]
+) -> Needs:
+    """What a kernel reads of a masked operand: loops that add it up, and do nothing else with it,
+    read up to END_SLACK elements from where on that adds nothing, which `clip-loops` sees to."""
+    if read is None:
+        return needs
+    found: list[Need] = []
+    for axis, (need, end) in enumerate(zip(needs, read, strict=True)):
+        forms = [subscripts(access)[axis] for access in accesses_of(operand)]
+        adds_up = all(form is not None and set(form.terms) <= set(ends) for form in forms)
+        found.append(end + END_SLACK if need is None and end and adds_up else need)
+    return tuple(found)
 
 
 def _kept(kernel: func.FuncOp, box: Limits) -> KeptElements | None:

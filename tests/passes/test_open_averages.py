@@ -74,7 +74,7 @@ def test_a_mean_of_a_call_is_the_integer_of_a_program_of_its_size(case, target):
     ties = 0
     with compiled.open(isolated=False) as program:
         for count, sums, array in calls(source, scale, zero, new_scale):
-            ratio = np.float32(scale) / np.float32(count) / np.float32(new_scale)
+            ratio = np.asarray(np.float32(scale) / np.float32(count) / np.float32(new_scale))
             bounds = (limits.min, limits.max)
             wanted = requantize(sums, ratio, new_zero, bounds, AS_ONNXRUNTIME)
             found = program.run({"q": array})["y"].reshape(-1)
@@ -95,7 +95,7 @@ def test_a_mean_that_is_read_as_a_float_too_is_made_of_the_same_sums():
     for count, sums, array in calls(source, scale, zero, new_scale):
         found = compiled.run({"q": array})
         mean = np.float32(scale) / np.float32(count)
-        ratio = mean / np.float32(new_scale)
+        ratio = np.asarray(mean / np.float32(new_scale))
         wanted = requantize(sums, ratio, new_zero, (0, 255), AS_ONNXRUNTIME)
         np.testing.assert_array_equal(found["y"].reshape(-1), wanted)
         real = np.float32(sums) * mean * np.float32(new_scale)
@@ -118,3 +118,26 @@ def test_a_sum_divided_by_another_size_of_a_call_stays_one_of_floats():
         wanted = np.rint(((q - 3.0).sum((2, 3)) / height).clip(0, 255))
         found = compiled.run({"q": q})["y"].reshape(1, -1)
         np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("zero", [-128, 5])
+@pytest.mark.parametrize("clamp", ["Relu (a)", "Clip (a, low, high)"])
+def test_a_mean_that_is_clamped_is_the_integer_of_a_program_of_its_size(clamp, zero):
+    case = ("int8", 0.25, -3, "int8", 0.5, zero)
+    body = (
+        "low = Constant <value_float = -1.0> ()  high = Constant <value_float = 4.5> ()  "
+        f"a = GlobalAveragePool (x)  m = {clamp}"
+    )
+    model = averaged(*case, body=body)
+    compiled = explorer.compile(model, dimensions=SIZES)
+    fixed = explorer.compile(model, dimensions={"h": 2, "w": 3})
+    bounds = (0.0, np.inf) if clamp.startswith("Relu") else (-1.0, 4.5)
+    with compiled.open(isolated=False) as program:
+        for count, sums, array in calls("int8", 0.25, -3, 0.5):
+            ratio = np.asarray(np.float32(0.25) / np.float32(count) / np.float32(0.5))
+            ends = [float(np.clip(bound / 0.5 + zero, -128, 127)) for bound in bounds]
+            wanted = requantize(sums, ratio, zero, (-128, 127), AS_ONNXRUNTIME).clip(*ends)
+            found = program.run({"q": array})["y"].reshape(-1)
+            np.testing.assert_array_equal(found, wanted, f"{array.shape}")
+            if array.shape[2:] == (2, 3):
+                np.testing.assert_array_equal(fixed.run({"q": array})["y"].reshape(-1), wanted)

@@ -27,7 +27,7 @@ from explorer.ir.requantization import integer_limits
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
 from explorer.ir.sizes.symbols import parse
 from explorer.ir.top.casting import BitcastOp
-from explorer.ir.top.elementwise import BinaryOp, CastOp
+from explorer.ir.top.elementwise import BinaryOp, CastOp, UnaryOp
 from explorer.ir.top.indexing import GatherOp
 from explorer.ir.top.quantization.quantized import DequantizeOp, QuantizeOp
 from explorer.ir.top.reductions.reduction import ReduceOp
@@ -35,6 +35,7 @@ from explorer.ir.types import QuantizedType, is_static, static_shape
 from explorer.passes.analysis.matching import maker, weight_name
 
 F32, I32 = Float32Type(), IntegerType(32)
+CLAMPS = ("relu", "clip")
 MAX_FACTORS = 2**20
 """Sizes of a call that have a factor each."""
 
@@ -42,7 +43,8 @@ MAX_FACTORS = 2**20
 class SumIntegers(Rule):
     """quantize(mean(dequantize(x)))   =>   quantize(dequantize(sum(x)))
 
-    Applies to means and sums of numbers with one scale, where no sum can exceed 32 bits. Pays
+    Applies to means and sums of numbers with one scale, where no sum can exceed 32 bits; a relu or
+    a clip may come before the quantization. Pays
     because sums of integers are exact: a float that is rounded after each of many elements can end
     on the other side of the half between two integers.
     """
@@ -53,7 +55,7 @@ class SumIntegers(Rule):
         inner = maker(op.input, DequantizeOp)
         if inner is None or op.kind.data not in ("mean", "sum"):
             return
-        if not any(isinstance(use.operation, QuantizeOp) for use in op.output.uses):
+        if not _is_quantized(op.output):
             return
         kind, count = inner.parameters, _count(op, inner)
         typed = _add_sums(op, inner, _type_of_sums(kind, count, op.kind.data), rewriter)
@@ -109,6 +111,14 @@ class AverageIntegersOfCall(Rule):
             rewriter.replace(user, BitcastOp.make([stored.output], to=user.to), absorbs=absorbs)
         if len(quantized) < len(users):
             rewriter.replace(op, scaled(op, scales), absorbs=[sums, inner])
+
+
+def _is_quantized(value: SSAValue) -> bool:
+    """Whether a value is stored in integers, as it is or clamped."""
+    users = [use.operation for use in value.uses]
+    clamped = [u.output for u in users if isinstance(u, UnaryOp) and u.kind.data in CLAMPS]
+    users += [use.operation for output in clamped for use in output.uses]
+    return any(isinstance(user, QuantizeOp) for user in users)
 
 
 def _count(op: ReduceOp, inner: DequantizeOp) -> int:

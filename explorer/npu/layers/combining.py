@@ -31,7 +31,7 @@ def combining_problem(made: Layer, reader: Elementwise, side: int) -> str:
     if other.constant is not None:
         return "its other operand is constant"
     if other.is_wide:
-        return "its other operand has sums that are not rescaled"
+        return "its other operand has wide sums, which are not rescaled"
     if {one.shape for one in reader.operands} != {made.output_shape}:
         return "it reads an operand again for several positions"
     return ""

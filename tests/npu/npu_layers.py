@@ -3,7 +3,8 @@
 import numpy as np
 
 from explorer.ir.requantization import Requantization, fixed_point
-from explorer.npu import Convolution, Rescaling, compile_layer, predict
+from explorer.npu import Convolution, LayerError, Rescaling, compile_layer, predict
+from explorer.npu.search.convolution import ConvolutionSpace
 from explorer.runtime.npu import simulate
 from explorer.targets import load_target
 from explorer.targets.npu.checking import check_program
@@ -59,3 +60,15 @@ def compared(layer, machine, random, given=None, **options):
     assert predicted.micro_operation_bytes == micro
     assert (predicted.cycles, predicted.waits) == (found.cycles, found.stalls)
     return made, found
+
+
+def compare_points(layer, machine, random, count):
+    """Points of a layer's space at random: each computes the same, in no less than its bound."""
+    space = ConvolutionSpace(layer, machine, "full", {})
+    for point in random.integers(0, len(space), count).tolist():
+        try:
+            space.tiled(point)
+        except LayerError:
+            continue
+        _, run = compared(layer, machine, random, choices=space.choices(point))
+        assert run.cycles >= space.bound[point], space.choices(point)

@@ -9,16 +9,15 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from npu_layers import compared, convolution, machine, rescaling
+from npu_layers import compare_points, compared, convolution, machine, rescaling
 from test_elementwise import NPUS, layer_of
 
 from explorer.ir.requantization import fixed_point
-from explorer.npu import Convolution, Elementwise, LayerError
+from explorer.npu import Convolution, Elementwise
 from explorer.npu.layers.combining import combined_with, combining_problem
 from explorer.npu.layers.fields import described
 from explorer.npu.layers.fields import layer_of as layer_from
 from explorer.npu.layers.layer import Layer
-from explorer.npu.search.convolution import ConvolutionSpace
 from explorer.npu.search.searching import search_layer
 from explorer.targets.npu.instructions import Load
 
@@ -98,14 +97,7 @@ def test_any_tiles_combine(name, seed):
     """Also where the queue that loads may not know when a buffer is free."""
     found, random = machine(name), np.random.default_rng(seed)
     _, _, layer = combined(found, random, size=(7, 6), outputs=int(random.integers(9, 60)))
-    space = ConvolutionSpace(layer, found, "full", {})
-    for point in random.integers(0, len(space), 3).tolist():
-        try:
-            space.tiled(point)
-        except LayerError:
-            continue
-        _, run = compared(layer, found, random, choices=space.choices(point))
-        assert run.cycles >= space.bound[point], space.choices(point)
+    compare_points(layer, found, random, 3)
 
 
 def test_both_queues_bring_the_other_tensor():

@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from npu_layers import compared, convolution, machine
+from npu_layers import compare_points, compared, convolution, machine
 from test_elementwise import NPUS, layer_of
 
-from explorer.npu import LayerError, Rescaling
+from explorer.npu import Rescaling
 from explorer.npu.layers.combining import combined_with
-from explorer.npu.search.convolution import ConvolutionSpace
 from explorer.npu.tiling.convolution import TiledLayer, cuttable
 from explorer.targets.npu.instructions import Multiply, Vector
 
@@ -57,14 +56,7 @@ def test_any_tiles_add_up(name, seed):
     found, random = machine(name), np.random.default_rng(seed)
     size = tuple(int(n) for n in random.integers(3, 12, 2))
     layer = total(found, random, int(random.integers(1, 150)), size)
-    space = ConvolutionSpace(layer, found, "full", {})
-    for point in random.integers(0, len(space), 4).tolist():
-        try:
-            space.tiled(point)
-        except LayerError:
-            continue
-        _, run = compared(layer, found, random, choices=space.choices(point))
-        assert run.cycles >= space.bound[point], space.choices(point)
+    compare_points(layer, found, random, 4)
 
 
 @pytest.mark.parametrize("name", ["tiny-8", "edge-64"])

@@ -1,9 +1,14 @@
-"""A digit and its quantized network, compiled once for each target."""
+"""Quantized networks, compiled once for each target: of a digit, and with residual sums."""
 
 import functools
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from chains import chain, measured
 
 import explorer
 
@@ -28,3 +33,18 @@ def compiled(digits):
 
     yield of
     of.cache_clear()
+
+
+@pytest.fixture(scope="package")
+def residual(tmp_path_factory):
+    """By target and decisions what came of a network with residual sums."""
+    model = chain(tmp_path_factory.mktemp("chain"), count=3)
+    known = {}
+
+    def of(target, **decisions):
+        key = target, tuple(decisions.items())
+        if key not in known:
+            known[key] = measured(model, target, **decisions)
+        return known[key]
+
+    return of

@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 sys.path.insert(0, str(Path(__file__).parent))
-from test_grouping import TARGETS, chain, measured
+from chains import TARGETS, chain, measured
 
 import explorer
 from explorer.backends.npu.grouping import GroupLayers
@@ -20,21 +20,6 @@ from explorer.ir.operation import from_attribute, identity_of
 from explorer.ir.structure import operations
 
 PASS = "combine-layers"
-
-
-@pytest.fixture(scope="module")
-def residual(tmp_path_factory):
-    """Model, table and inputs; then by target and decisions what came of them."""
-    model = chain(tmp_path_factory.mktemp("chain"), count=3)
-    known = {}
-
-    def of(target, **decisions):
-        key = target, tuple(decisions.items())
-        if key not in known:
-            known[key] = measured(model, target, **decisions)
-        return known[key]
-
-    return of
 
 
 def names(snapshot, target):

@@ -1,81 +1,21 @@
 """Tensors that stay in the scratchpad of activations from layer to layer."""
 
-import numpy as np
-import onnx
-import pytest
-from onnx import TensorProto, helper, numpy_helper
+import sys
+from pathlib import Path
 
-import explorer
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from chains import TARGETS, chain, measured
+
 from explorer.backends.npu.network import network_of
-from explorer.compilation.bit_exactness import is_bit_exact
 from explorer.ir.dialects.npu import LayerOp
 from explorer.ir.functions.calls import functions_on
 from explorer.ir.operation import from_attribute, identity_of
 from explorer.targets import load_target
 from explorer.targets.npu.checking import check_program
 from explorer.targets.npu.machine import describe
-
-TARGETS = ("edge-64", "tiny-8", "mac-128", "odd-12x20")
-
-
-def chain(folder, seed=0, channels=8, size=8, count=4):
-    """Convolutions with residual sums: every second result is read twice."""
-    random = np.random.default_rng(seed)
-    nodes, weights, last, skip = [], [], "x", None
-    for index in range(count):
-        ins = 3 if not index else channels
-        kernel = int(random.choice([1, 3]))
-        data = random.normal(0, 0.3, (channels, ins, kernel, kernel)).astype(np.float32)
-        weights.append(numpy_helper.from_array(data, f"w{index}"))
-        pads = [kernel // 2] * 4
-        nodes.append(helper.make_node("Conv", [last, f"w{index}"], [f"c{index}"], pads=pads))
-        nodes.append(helper.make_node("Relu", [f"c{index}"], [f"r{index}"]))
-        last = f"r{index}"
-        if skip is not None and random.random() < 0.7:
-            nodes.append(helper.make_node("Add", [last, skip], [f"s{index}"]))
-            last = f"s{index}"
-        skip = last
-    nodes.append(helper.make_node("GlobalAveragePool", [last], ["y"]))
-    shape = (1, 3, size, size)
-    graph = helper.make_graph(
-        nodes, "chain", [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)], weights,
-    )  # fmt: skip
-    path = folder / "chain.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
-    x = {"x": random.normal(0, 1, shape).astype(np.float32)}
-    table = explorer.calibrate(path, x, method="min-max", corrections=(), arithmetic="integer")
-    return path, table, x
-
-
-def measured(model, target, **decisions):
-    """A compilation, what it was counted as, and its outputs; compared with the simulator."""
-    path, table, x = model
-    c = explorer.compile(path, target, quantization=table, decisions=decisions)
-    try:
-        outputs = c.run(x)
-        found = c.counted
-        assert is_bit_exact(c["place-on-device"].after, c.executable, x)
-        assert found.cycles == found.predicted_cycles
-        assert found.bound_cycles <= found.cycles and found.bound_bytes <= found.bytes
-        return c, found, outputs
-    finally:
-        c.close()
-
-
-@pytest.fixture(scope="module")
-def residual(tmp_path_factory):
-    """Model, table and inputs; then by target and decisions what came of them."""
-    model = chain(tmp_path_factory.mktemp("chain"), count=3)
-    known = {}
-
-    def of(target, **decisions):
-        key = target, tuple(decisions.items())
-        if key not in known:
-            known[key] = measured(model, target, **decisions)
-        return known[key]
-
-    return of
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -130,10 +130,11 @@ def power(node: Node, build: Build) -> Expr:
     """
     base, exponent = node.operand(0), node.operand(1)
     known = build.knowledge.array(exponent)
-    with np.errstate(over="ignore", invalid="ignore"):
-        kept = None if known is None else known.astype(base.dtype).astype(known.dtype)
-    if kept is not None and np.array_equal(kept, known):
-        return base ** exponent.astype(base.dtype)
+    if known is not None:
+        with np.errstate(over="ignore", invalid="ignore"):
+            kept = known.astype(base.dtype).astype(known.dtype)
+        if np.array_equal(kept, known):
+            return base ** exponent.astype(base.dtype)
     wide = _type_that_has_both(base.dtype, exponent.dtype)
     return (base.astype(wide) ** exponent.astype(wide)).astype(base.dtype)
 

@@ -16,8 +16,8 @@ import pytest
 
 from explorer.accuracy.execution import CompiledRunner
 from explorer.ir.evaluation import entry_function, entry_return
+from explorer.kernels.kernel_cache import clear_kernel_caches
 from explorer.kernels.passes import LowerToLoops, ScheduleLoops
-from explorer.kernels.remembered import forget_kernels
 from explorer.kernels.schedules import Machine
 from explorer.memory.planning import PlanMemory
 from explorer.passes.lower.assign_layouts import AssignLayouts
@@ -45,10 +45,10 @@ def opencl_device() -> DeviceRecord:
 @pytest.fixture(autouse=True)
 def direct_convolutions(monkeypatch) -> Iterator[None]:
     """Winograd's forms round otherwise, within bounds of their own (`test_winograd.py`)."""
-    forget_kernels()
+    clear_kernel_caches()
     monkeypatch.setattr("explorer.kernels.schedules.winograd_cost.MIN_CYCLES", math.inf)
     yield
-    forget_kernels()
+    clear_kernel_caches()
 
 
 # -- programs as text ------------------------------------------------------------------------------

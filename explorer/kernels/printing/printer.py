@@ -23,6 +23,7 @@ from xdsl.ir import Operation, SSAValue
 
 from explorer.errors import UnsupportedError
 from explorer.ir.structure import walk_inside
+from explorer.kernels.kernel_cache import KernelCache
 from explorer.kernels.loops.beginning import begin_of, changes_nothing
 from explorer.kernels.loops.clipping import Clip, clip_of, skip_text
 from explorer.kernels.loops.nest import body_of, bounds_of, index_of, name_of
@@ -36,7 +37,6 @@ from explorer.kernels.printing.identifiers import Names, comment_text, identifie
 from explorer.kernels.printing.language import Language, Requirement
 from explorer.kernels.printing.source_lines import SourceLines, tags_of, tags_within
 from explorer.kernels.printing.uses import Store, find_uses
-from explorer.kernels.remembered import Remembered
 from explorer.kernels.sections.locality import Rounds, rounds_of
 from explorer.kernels.sections.phases import Phase, PhaseNest, phases
 from explorer.results.kernels import PhaseRecord
@@ -88,7 +88,7 @@ class PrintedKernel:
         return SourceText(self.language, self.lines, self.owners)
 
 
-PRINTED = Remembered[PrintedKernel]()
+PRINTED = KernelCache[PrintedKernel]()
 
 
 class KernelPrinter(ABC):

@@ -19,10 +19,10 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import StringAttr
 
 from explorer.ir.rewriting.copying import copy_operation
+from explorer.kernels.kernel_cache import KernelCache
 from explorer.kernels.loops.lowering import lower_to_loops
 from explorer.kernels.loops.nest import LoopNest, ScheduleError
 from explorer.kernels.printing.languages import language_named
-from explorer.kernels.remembered import Remembered
 from explorer.kernels.schedules.attention import find_attention, schedule_attention
 from explorer.kernels.schedules.choices import CHOOSE, Choices
 from explorer.kernels.schedules.convolution import (
@@ -173,7 +173,7 @@ KINDS: tuple[ScheduleKind, ...] = (
 """Of processors, the best first. Those of a GPU, and the forms of a convolution, which a cost model
 puts in order, come before them."""
 
-SCHEDULED = Remembered[ScheduledKernel]()
+SCHEDULED = KernelCache[ScheduledKernel]()
 
 WHY_OTHERS: Mapping[str, str] = {
     **WHY_GROUPS,

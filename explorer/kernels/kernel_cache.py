@@ -1,4 +1,4 @@
-"""What was made of a kernel is kept for equal kernels: its schedule, its text.
+"""A cache in memory of what is made of kernels: schedules and printed text.
 
     conv_1 of digits_cnn       scheduled in 9 ms, printed in 3
     conv_1 of a fork of it     compared in 1 ms, and taken
@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from math import copysign
 from threading import Lock
 from typing import Generic, TypeVar
+from weakref import WeakSet
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, FloatAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FloatAttr
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from explorer.ir.rewriting.copying import copy_operation
@@ -37,7 +38,7 @@ class _Entry(Generic[Result]):
     result: Result
 
 
-class Remembered(Generic[Result]):
+class KernelCache(Generic[Result]):
     """Results by the kernel that they were made of and what else decided them. Thread-safe."""
 
     def __init__(self, max_operations: int = MAX_OPERATIONS):
@@ -45,7 +46,7 @@ class Remembered(Generic[Result]):
         self._entries: OrderedDict[Hashable, _Entry[Result]] = OrderedDict()
         self._operations = 0
         self._lock = Lock()
-        _ALL.append(self)
+        _ALL.add(self)
 
     def get(self, kernel: func.FuncOp, key: Hashable, make: Callable[[], Result]) -> Result:
         """What was made of an equal kernel with the same key; otherwise what `make` returns."""
@@ -77,13 +78,13 @@ class Remembered(Generic[Result]):
             self._operations = 0
 
 
-_ALL: list[Remembered] = []
+_ALL: WeakSet[KernelCache] = WeakSet()
 
 
-def forget_kernels() -> None:
-    """For who changes how kernels are scheduled or printed while the process runs."""
-    for remembered in _ALL:
-        remembered.clear()
+def clear_kernel_caches() -> None:
+    """For code that changes how kernels are scheduled or printed while the process runs."""
+    for cache in _ALL:
+        cache.clear()
 
 
 def is_same(
@@ -148,4 +149,6 @@ def _signs(attribute: Attribute) -> tuple[float, ...]:
         return (copysign(1.0, attribute.value.data),)
     if isinstance(attribute, ArrayAttr):
         return tuple(sign for item in attribute for sign in _signs(item))
+    if isinstance(attribute, DictionaryAttr):
+        return tuple(sign for item in attribute.data.values() for sign in _signs(item))
     return ()

@@ -10,8 +10,8 @@ import explorer
 from explorer.importers.onnx import from_proto
 from explorer.ir.rewriting.copying import copy_operation
 from explorer.ir.structure import walk_inside
+from explorer.kernels.kernel_cache import KernelCache, is_same
 from explorer.kernels.printing.c import print_c
-from explorer.kernels.remembered import Remembered, is_same
 from explorer.kernels.schedules import Machine, schedule_once
 
 MACHINE = Machine(vector_floats=8, language="c")
@@ -71,33 +71,33 @@ def test_whatever_differs_makes_another_kernel(kernel, change):
     other = copy_operation(kernel)
     change(other)
     assert not is_same(kernel, other) and not is_same(other, kernel)
-    remembered = Remembered[str]()
-    assert remembered.get(kernel, 1, lambda: "first") == "first"
-    assert remembered.get(other, 1, lambda: "second") == "second"
+    cache = KernelCache[str]()
+    assert cache.get(kernel, 1, lambda: "first") == "first"
+    assert cache.get(other, 1, lambda: "second") == "second"
 
 
 def test_a_key_of_its_own_is_another_result(kernel):
-    remembered = Remembered[str]()
-    assert remembered.get(kernel, 1, lambda: "first") == "first"
-    assert remembered.get(kernel, 2, lambda: "second") == "second"
-    assert remembered.get(copy_operation(kernel), 1, lambda: "again") == "first"
+    cache = KernelCache[str]()
+    assert cache.get(kernel, 1, lambda: "first") == "first"
+    assert cache.get(kernel, 2, lambda: "second") == "second"
+    assert cache.get(copy_operation(kernel), 1, lambda: "again") == "first"
 
 
 def test_what_was_used_last_stays_within_the_limit(kernel):
     one = sum(1 for _ in walk_inside(kernel))
-    remembered = Remembered[int](2 * one)
+    cache = KernelCache[int](2 * one)
     for key in (1, 2, 1, 3):
-        remembered.get(kernel, key, lambda key=key: key)
-    assert [remembered.get(kernel, key, lambda: 0) for key in (1, 3, 2)] == [1, 3, 0]
-    none = Remembered[int](one - 1)
+        cache.get(kernel, key, lambda key=key: key)
+    assert [cache.get(kernel, key, lambda: 0) for key in (1, 3, 2)] == [1, 3, 0]
+    none = KernelCache[int](one - 1)
     assert [none.get(kernel, 1, lambda number=number: number) for number in (5, 6)] == [5, 6]
 
 
 def test_an_error_is_not_kept(kernel):
-    remembered = Remembered[int]()
+    cache = KernelCache[int]()
     with pytest.raises(ZeroDivisionError):
-        remembered.get(kernel, 1, lambda: 1 // 0)
-    assert remembered.get(kernel, 1, lambda: 7) == 7
+        cache.get(kernel, 1, lambda: 1 // 0)
+    assert cache.get(kernel, 1, lambda: 7) == 7
 
 
 def test_who_changes_a_schedule_changes_no_other(kernel):

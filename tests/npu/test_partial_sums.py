@@ -61,7 +61,7 @@ def test_any_tiles_add_up(name, seed):
 
 @pytest.mark.parametrize("name", ["tiny-8", "edge-64"])
 def test_sums_of_extremes_divided_and_combined(name):
-    """All inputs at one end, sums that are divided, and what is added behind them."""
+    """All inputs at one end, sums that are divided, and what is added to them."""
     found, random = machine(name), np.random.default_rng(2)
     layer = total(found, random, 20, (16, 16))
     assert cuttable(layer, found).partials > 1

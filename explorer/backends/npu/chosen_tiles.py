@@ -35,9 +35,7 @@ DEFAULT: Search = "fast"
 class ChosenTiles:
     """What was chosen for the layers of one compilation."""
 
-    def __init__(
-        self, machine: Machine, options: RewriteOptions, pass_name: str = TILES
-    ) -> None:  # fmt: skip
+    def __init__(self, machine: Machine, options: RewriteOptions, pass_name: str = TILES) -> None:
         """`pass_name`: what addresses of choices begin with."""
         self.machine, self.options, self.pass_name = machine, options, pass_name
         self.effort: Search = self._effort()

@@ -3,9 +3,9 @@
     %conv3 = npu.convolution(%a, ...)              %add7 = npu.convolution(%a, %x, ...)
     %add7 = npu.elementwise(%conv3, %x)      =>        {..., combined = {kind = "add", ...}}
 
-Both operands may be made by convolutions: the later one is asked first, whose inputs need not live
-longer then. The result is stored once, and what was between is neither stored nor loaded. All of a
-function are combined, or none where its program would take more cycles: a layer that only adds
+Both operands may be made by convolutions: the later one is tried first, because its inputs need not
+live longer then. The result is stored once, and what was between is neither stored nor loaded. All
+of a function are combined, or none where the program would take more cycles: a layer that only adds
 leaves time to load the weights of the next one, and has smaller tiles.
 """
 
@@ -162,8 +162,8 @@ def _decided(options: RewriteOptions) -> frozenset[str]:
 def _combination_of(
     reader: LayerOp, rewriter: RecordedRewriter, lowered: LoweredLayers, decided: frozenset[str]
 ) -> Combination | None:
-    """None where no operand of a layer is made by a convolution. `decided`: operations whose tiles
-    are given."""
+    """None where no operand of a layer is made by a convolution. `decided`: operations
+    with given tiles."""
     sides = list(reader.data)
     if len(sides) != 2 or sides[0] is sides[1] or reader.is_part:
         return None

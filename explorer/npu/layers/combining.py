@@ -39,6 +39,4 @@ def combining_problem(made: Layer, reader: Elementwise, side: int) -> str:
 
 def combined_with(made: Convolution, reader: Elementwise, side: int) -> Convolution:
     """Both as one layer, which reads what the convolution reads, then the other operand."""
-    return replace(
-        made, name=reader.name, combined=replace(reader, name=""), combined_side=side
-    )  # fmt: skip
+    return replace(made, name=reader.name, combined=replace(reader, name=""), combined_side=side)

@@ -83,7 +83,7 @@ def narrowed(layer: Convolution, machine: Machine) -> Convolution:
 
 
 def fetches_others(tiled: TiledLayer, chunks: Sequence[Chunk]) -> bool:
-    """Whether the queue that loads brings what outputs are combined with, behind the last chunk of
+    """Whether the queue that loads brings what outputs are combined with, after the last chunk of
     each tile: there have to be tokens that say when a buffer is free again."""
     if not tiled.other_buffers or not prefetches(tiled.machine):
         return False

@@ -133,7 +133,7 @@ class Stream(ABC):
     def flat(
         self, record: type[Loop], first: int, size: int, source: int | None = None, **fields: Any
     ) -> list[Instruction]:
-        """On accumulators one behind the other; with a source, of as many others."""
+        """On accumulators in a row; with a source, of as many others."""
         micro = [MicroOperation(first, 0 if source is None else source)]
         step = {} if source is None else {"source_inner": 1}
         return self.loop(record, micro, inner=size, destination_inner=1, **step, **fields)

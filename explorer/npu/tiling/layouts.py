@@ -3,7 +3,7 @@
     weights     [band, block of columns, block of rows, ky, kx, column, row]
     diagonals   [block of columns, ky, kx, column]          of depthwise convolutions
     constants   [block of columns, biases by class of position, factors, column]
-                behind factors of what outputs are combined with, the same in each column
+                after them factors of what outputs are combined with, the same in each column
 
 Channels that a block has too many are zeros. Averages and sums multiply with 0 and 1, and few of
 their blocks of columns x rows differ: these lie in memory once, and so they do in the scratchpad.

@@ -44,9 +44,9 @@ class SumIntegers(Rule):
     """quantize(mean(dequantize(x)))   =>   quantize(dequantize(sum(x)))
 
     Applies to means and sums of numbers with one scale, where no sum can exceed 32 bits; a relu or
-    a clip may come before the quantization. Pays
-    because sums of integers are exact: a float that is rounded after each of many elements can end
-    on the other side of the half between two integers.
+    a clip may come before the quantization. Pays because sums of integers are exact: a float that
+    is rounded after each of many elements can end on the other side of the half between two
+    integers.
     """
 
     matches = (ReduceOp,)

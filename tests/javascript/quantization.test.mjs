@@ -27,7 +27,7 @@ function assertApart(marks) {
   const boxes = named.map(({at, label, isBefore, line}) => {
     const left = isBefore ? at - 3 - widthOf(label) : at + 3;
     assert.ok(line >= 0 && line < 3);
-    return {left, right: left + widthOf(label), line, label};
+    return {left, right: left + widthOf(label), line, label, at};
   });
   boxes.forEach((a, place) => {
     assert.ok(a.left >= 0, `${a.label} begins outside of the picture`);
@@ -35,6 +35,11 @@ function assertApart(marks) {
       assert.ok(
         a.line !== b.line || a.right + 2 <= b.left || b.right + 2 <= a.left,
         `${a.label} touches ${b.label}`,
+      );
+    for (const b of boxes)
+      assert.ok(
+        a.line >= b.line || b.at <= a.left || b.at >= a.right,
+        `the mark of ${b.label} crosses ${a.label}`,
       );
   });
 }
@@ -66,8 +71,8 @@ suite("names of thresholds", () => {
     assert.deepEqual(
       marks.map(({at, label}) => [at, label]),
       [
-        [WIDTH - 10, "min-max"],
         [10, ""],
+        [WIDTH - 10, "min-max"],
       ],
     );
   });

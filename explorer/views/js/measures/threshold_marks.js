@@ -44,25 +44,37 @@ export function marksOf(observed, x, widthOf) {
       mark.titles.push(`${method} ${shortRange(value)}: squared error ${errorText(decode(own))}`);
       byPixel.set(pixel, mark);
     }
-  const lines = [];
+  const named = [];
   return [...byPixel.values()]
-    .sort((a, b) => b.at - a.at)
+    .sort((a, b) => a.at - b.at)
     .map(({at, names, titles}) => {
       const label = names.join(", ");
       const size = widthOf(label) + GAP;
       // Left of the mark, but where the picture ends.
       const isBefore = at - size > 0;
       const [from, to] = isBefore ? [at - size, at] : [at, at + size];
-      let line = 0;
-      while (line < NAME_LINES && (lines[line] ?? Infinity) < to) line += 1;
-      const isFree = label !== "" && line < NAME_LINES;
-      if (isFree) lines[line] = from;
+      const line = label ? rowOf(at, from, to, named) : -1;
+      if (line >= 0) named.push({at, from, to, line});
       return {
         at,
-        label: isFree ? label : "",
+        label: line >= 0 ? label : "",
         isBefore,
-        line: isFree ? line : 0,
+        line: Math.max(line, 0),
         title: titles.join("\n"),
       };
     });
+}
+
+// The lowest row in which a name touches no other and no mark reaches through a name below its own;
+// -1 where there is none.
+function rowOf(at, from, to, named) {
+  for (let line = 0; line < NAME_LINES; line += 1) {
+    const isFree = named.every((other) => {
+      if (other.line === line) return other.to <= from || to <= other.from;
+      const [upper, lower] = other.line > line ? [other.at, {from, to}] : [at, other];
+      return upper <= lower.from || upper >= lower.to;
+    });
+    if (isFree) return line;
+  }
+  return -1;
 }

@@ -101,6 +101,19 @@ def test_errors_times_memory_and_the_roof_are_shown(opened: Any, trace: Trace):
         page.wait_for_selector(".dock .chart .marked[data-operation='conv_3']")
         expect(page.locator(".dock tr.marked")).to_contain_text("conv_3")
         expect(subject).to_have_text("conv_3")
+    with watched.step("a wide pane stretches the chart sideways, and no letter or point with it"):
+        dot = chart.locator("circle").first
+        before, size = dot.bounding_box(), chart.bounding_box()
+        page.set_viewport_size({"width": 2200, "height": 900})
+        page.wait_for_function(
+            "width => document.querySelector('.dock .chart').clientWidth > 1.2 * width",
+            arg=size["width"],
+        )
+        after = dot.bounding_box()
+        assert chart.bounding_box()["height"] == size["height"]
+        sides = [after["width"], after["height"]]
+        assert sides == pytest.approx([before["width"], before["height"]], abs=0.01)  # pixels
+        assert after["x"] > before["x"]
     assert watched.is_clean(), watched
 
 

@@ -52,6 +52,10 @@ MAX_DRAWN, MAX_ROWS = 40, 30
 WIDTH, RIGHT = 560.0, 16.0
 ROW, NAME_WIDTH, TOP = 16.0, 180.0, 30.0
 FRONT_HEIGHT, LEFT, BOTTOM = 220.0, 60.0, 34.0
+LETTER, LINE, RADIUS = 6.6, 12.0, 4.0
+"""Width of a letter, height of a line of text, radius of a point."""
+Point = tuple[float, float]
+"""Of the front chart, from its left and upper edges."""
 POINTS = (
     Column(key="role", title=""),
     Column(
@@ -267,14 +271,36 @@ def _front_chart(found: MixedPrecision) -> ChartSpec:
         )
     x, y = place(found.points[found.chosen])
     marks.append(Dot(x=x, y=y, radius=8, fill="", stroke="text"))
-    side = (x + 11, "start") if x < WIDTH - 80 else (x - 11, "end")
-    marks.append(Label(x=side[0], y=y + 18, text="chosen", anchor=side[1]))
+    marks.append(_free_label("chosen", (x, y), [place(point) for point in found.points]))
     return ChartSpec(
         title="choices of modes by cost and decibels of the outputs",
         width=WIDTH,
         height=FRONT_HEIGHT,
         marks=tuple(marks),
     )
+
+
+def _free_label(text: str, at: Point, points: Sequence[Point]) -> Label:
+    """The words of a point at the side of it where they cover the fewest other points."""
+    x, y = at
+    width = LETTER * len(text)
+    sides = [
+        Label(x=x + 11 * side, y=y + down, text=text, anchor="start" if side > 0 else "end")
+        for down in (18, -8)
+        for side in (1, -1)
+        if 0 <= x + 11 * side + width * (side - 1) / 2 <= WIDTH - width
+        and LINE <= y + down <= FRONT_HEIGHT
+    ]
+
+    def covered(label: Label) -> int:
+        left = label.x if label.anchor == "start" else label.x - width
+        return sum(
+            left - RADIUS < px < left + width + RADIUS
+            and label.y - LINE - RADIUS < py < label.y + RADIUS
+            for px, py in points
+        )
+
+    return min(sides, key=covered)
 
 
 # -- tensors ---------------------------------------------------------------------------------------

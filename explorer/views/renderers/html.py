@@ -36,6 +36,7 @@ from explorer.views.specification import (
     Dot,
     Facts,
     ImageSpec,
+    Label,
     Line,
     Mark,
     Own,
@@ -66,8 +67,8 @@ def svg_of(chart: ChartSpec) -> str:
 
 
 def marks_of(marks: Sequence[Mark]) -> str:
-    """The SVG elements of marks."""
-    return "".join(_mark(mark) for mark in marks)
+    """The SVG elements of marks; words last, so that no line crosses them."""
+    return "".join(_mark(mark) for mark in sorted(marks, key=lambda m: isinstance(m, Label)))
 
 
 def _body(parts: Sequence[Part]) -> str:

@@ -3,7 +3,8 @@
 
 import {isReason, moving} from "../desk/moves.js";
 import {about} from "../desk/pressed_numbers.js";
-import {button, element, emptyState, replace, section, shape, sortableTable} from "./dom.js";
+import {drawChart} from "./chart.js";
+import {button, element, emptyState, replace, section, sortableTable} from "./dom.js";
 import {clip} from "./scene.js";
 import {cutMiddle} from "../measures/column_names.js";
 import {launchesOf} from "../measures/launches.js";
@@ -12,9 +13,6 @@ import {fork} from "../measures/quantization_fork.js";
 const MAX_NAME = 56; // characters, in a cell
 const SENTENCE = 60; // characters from which on a cell's text may break into lines
 const PIXEL = 6; // of an image, in pixels of the screen
-const ROLES = new Set(["accent", "background", "line", "quiet", "border", "raised", "text"]);
-const COLOUR = /^#[0-9a-f]{6}$/;
-const TONE = /^[a-z-]+-(fill|edge|ink)$/;
 
 /**
  * The pane of a tab: its specification, or what is missing and what to do about it.
@@ -124,7 +122,7 @@ const DRAW = {
     };
   },
   code: (_, {lines}) => ({node: element("pre", {class: "mono"}, lines.join("\n"))}),
-  chart: drawChart,
+  chart: (app, chart, {rows}) => drawChart(app, chart, rows, glyphOf),
   image: (_, {title, source, width}) => {
     const node = element("img", {class: "pixels", alt: title, title, src: source});
     node.style.width = `${PIXEL * width}px`;
@@ -346,95 +344,3 @@ function follow(app, link) {
   });
   if (link.selection) app.graph.reveal(link.selection);
 }
-
-function drawChart(app, {title, width, height, marks, legend}, {rows}) {
-  const selects = (id, about) => {
-    if (!id) return {};
-    const press = () => (rows.get(id) ?? (() => app.select(id, "dock")))();
-    return {
-      role: "button",
-      tabindex: 0,
-      "aria-label": about,
-      "data-operation": id,
-      onclick: press,
-      onkeydown: (event) => event.key === "Enter" && press(),
-      onmouseenter: () => app.hover.set([id], []),
-      onmouseleave: () => app.hover.set([], []),
-    };
-  };
-  const drawn = marks.map(([kind, ...mark]) => {
-    if (kind === "text") {
-      const [x, y, text, anchor, role, size, angle] = mark;
-      const style = `fill: ${paint(role)}; font-size: ${size}px`;
-      const transform = angle ? `rotate(${angle} ${x} ${y})` : null;
-      return shape("text", {x, y, "text-anchor": anchor, transform, style}, text);
-    }
-    if (kind === "bars") {
-      const [d, role, hovers] = mark;
-      const bars = shape("path", {class: "bars", d, style: `fill: ${paint(role)}`});
-      if (!hovers) return bars;
-      const [left, step, titles] = hovers;
-      return [
-        bars,
-        titles.map((about, place) =>
-          shape(
-            "rect",
-            {class: "hover", x: left + place * step, y: 0, width: step, height},
-            shape("title", {}, about),
-          ),
-        ),
-      ];
-    }
-    const [id, about] = mark.slice(-2);
-    const hover = about ? shape("title", {}, about) : null;
-    if (kind === "rect") {
-      const [x, y, w, h, role, stroke, thick] = mark;
-      const style = `fill: ${paint(role)}; stroke: ${paint(stroke)}; stroke-width: ${thick}`;
-      return shape("rect", {x, y, width: w, height: h, style, ...selects(id, about)}, hover);
-    }
-    if (kind === "dot") {
-      const [cx, cy, r, fill, stroke, form] = mark;
-      const style = `fill: ${paint(fill)}; stroke: ${paint(stroke)}`;
-      const attributes = {style, ...selects(id, about)};
-      if (form === "circle") return shape("circle", {cx, cy, r, ...attributes}, hover);
-      const [x, y, side] = [cx - r, cy - r, 2 * r];
-      const transform = form === "diamond" ? `rotate(45 ${cx} ${cy})` : "";
-      return shape("rect", {x, y, width: side, height: side, transform, ...attributes}, hover);
-    }
-    const [points, role, isDashed, thick] = mark;
-    const dashes = isDashed ? "; stroke-dasharray: 4 4" : "";
-    const style = `fill: none; stroke: ${paint(role)}; stroke-width: ${thick}${dashes}`;
-    return shape("polyline", {points: points.join(" "), style, ...selects(id, about)}, hover);
-  });
-  const about = {
-    viewBox: `0 0 ${width} ${height}`,
-    role: "img",
-    "aria-label": title,
-    width,
-    height,
-  };
-  const words = legend.map(([name, glyph, text]) => [glyphOf([name, glyph, text]), `${text} `]);
-  const picture = shape("svg", {class: "chart", ...about}, drawn);
-  const node = element(
-    "figure",
-    {class: "charted"},
-    picture,
-    legend.length ? element("figcaption", {class: "quiet-text"}, words) : null,
-  );
-  return {
-    node,
-    // Marks of the selection.
-    refresh() {
-      const launches = launchesOf(app);
-      for (const mark of picture.querySelectorAll("[data-operation]"))
-        mark.classList.toggle("marked", launches.has(mark.getAttribute("data-operation")));
-    },
-  };
-}
-
-const paint = (role) =>
-  !role
-    ? "none"
-    : COLOUR.test(role)
-      ? role
-      : `var(--explorer-${ROLES.has(role) || TONE.test(role) ? role : "line"})`;

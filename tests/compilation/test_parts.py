@@ -99,7 +99,7 @@ class SplitInTwo(Pass):
             entry.body.block.insert_ops_before([shorter, *sent, last], call)
             call.detach()
             call.erase()
-            rewriter.log.added.extend(sent)
+            rewriter.log.added.update(dict.fromkeys(sent))
             rewriter.has_changed = True
         return events.rewrites
 

@@ -311,7 +311,7 @@ class RecordedRewriter:
         block = old.parent
         assert block is not None
         self.has_changed = True
-        if not any(old is a for a in self.log.added):
+        if old not in self.log.added:
             self.log.before[id(new)] = (new, record(old))
         block.insert_op_before(new, old)
         block.detach_op(old)
@@ -364,7 +364,7 @@ class RecordedRewriter:
             default = op.label().split(" ")[0] if isinstance(op, TopOperation) else op.name
             set_identity(op, self.names.fresh(stem or _stem(default)))
         op.location = location_of([*sources_of(op), *sources])
-        self.log.added.append(op)
+        self.log.added[op] = None
         self.touched.append(op)
 
     def _inherit(self, old: Operation, new: Operation) -> list[Origin | None]:
@@ -373,13 +373,13 @@ class RecordedRewriter:
 
     def _changes(self, op: Operation) -> None:
         self.has_changed = True
-        if id(op) not in self.log.before and not any(op is a for a in self.log.added):
+        if id(op) not in self.log.before and op not in self.log.added:
             self.log.before[id(op)] = (op, record(op))
 
     def _forget(self, op: Operation) -> None:
         self.has_changed = True
-        if any(op is a for a in self.log.added):
-            self.log.added = [a for a in self.log.added if a is not op]
+        if op in self.log.added:
+            del self.log.added[op]
             return
         known = self.log.before.pop(id(op), None)
         self.log.removed.append(known[1] if known else record(op))
@@ -538,7 +538,7 @@ def _apply(
         rule.explanation,
         microseconds,
     )
-    return event, log.added
+    return event, list(log.added)
 
 
 __all__ = [

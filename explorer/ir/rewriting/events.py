@@ -89,7 +89,8 @@ class Log:
     """What one application of a rule did."""
 
     removed: list[OperationRecord] = field(default_factory=list)
-    added: list[Operation] = field(default_factory=list)
+    added: dict[Operation, None] = field(default_factory=dict)
+    """In order; looked up for every change, so no list."""
     before: dict[int, tuple[Operation, OperationRecord]] = field(default_factory=dict)
 
     @property

@@ -160,7 +160,7 @@ class PlaceOnDevice(Pass):
         main.attributes[DEVICE] = StringAttr("host")
         rewriter.module.body.block.add_op(outlined)
         for transfer in (*transfers, *back):
-            rewriter.log.added.append(transfer)
+            rewriter.log.added[transfer] = None
         rewriter.has_changed = True
 
 
@@ -314,7 +314,7 @@ class _Outlining:
         if sources:
             transfer.location = location_of(sources)
         self.main.body.block.insert_op_before(transfer, anchor)
-        self.rewriter.log.added.append(transfer)
+        self.rewriter.log.added[transfer] = None
 
     def _name(self, value: SSAValue, suffix: str) -> str:
         """What a value is called where it comes into a function, or out of it."""
@@ -349,7 +349,7 @@ class _Outlining:
         copy = weight.clone()
         set_identity(copy, self.rewriter.names.fresh("w"))
         block.add_op(copy)
-        self.rewriter.log.added.append(copy)
+        self.rewriter.log.added[copy] = None
         return copy
 
 

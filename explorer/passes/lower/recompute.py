@@ -14,8 +14,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.ir import Operation
-
 from explorer.errors import InputError
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.origins import origins_of, set_origins
@@ -70,7 +68,7 @@ def why_not_again(op: TopOperation) -> str:
         return f"{identity_of(op)} has several results"
     if op.macs():
         return f"{identity_of(op)} multiplies: it is not cheap"
-    readers = readers_of(op)
+    readers = _readers_of(op)
     if len(readers) < 2:
         return f"only one operation reads {identity_of(op)}"
     if any(isinstance(reader, ReturnOp) or reader.parts() for reader in readers):
@@ -78,16 +76,16 @@ def why_not_again(op: TopOperation) -> str:
     return ""
 
 
-def readers_of(op: TopOperation) -> list[TopOperation]:
-    """The operations that read its result, in program order."""
-    users: set[Operation] = {use.operation for use in op.results[0].uses}
-    block = op.parent
-    assert block is not None
-    return [o for o in block.ops if o in users and isinstance(o, TopOperation)]
+def _readers_of(op: TopOperation) -> set[TopOperation]:
+    """The operations of its block that read its result. Asks no other operation of the block."""
+    users = (use.operation for use in op.results[0].uses)
+    return {user for user in users if isinstance(user, TopOperation) and user.parent is op.parent}
 
 
 def _compute_again(op: TopOperation, rewriter: RecordedRewriter) -> None:
-    for reader in readers_of(op)[1:]:
+    block, readers = op.parent, _readers_of(op)
+    assert block is not None
+    for reader in [o for o in block.ops if o in readers][1:]:
         again = op.with_operands(op.operands)
         set_origins(again, origins_of(op))
         rewriter.insert_before(reader, again, stem=identity_of(op).rstrip("0123456789"), like=op)

@@ -31,6 +31,7 @@ from explorer.results.deferring import Later, deferring
 from explorer.results.package import PART as PACKAGES
 from explorer.results.source import source_lines
 from explorer.results.trace import MadeParts, SnapshotRecord
+from explorer.targets.together import joined
 
 
 def make_trace(
@@ -55,7 +56,7 @@ def make_trace(
     return Trace(
         version=TRACE_VERSION,
         model=model_record(compiled.model),
-        target=compiled.target.name,
+        target=joined(compiled.targets),
         device=device,
         processor=processor_family(),
         label=compiled.label,

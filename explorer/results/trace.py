@@ -63,6 +63,7 @@ class Trace(Displayed):
     version: int
     model: ModelRecord
     target: str
+    """Names of all targets that were given, joined by `+`."""
     device: str
     label: str
     """Name of the fork; empty for the first compilation."""

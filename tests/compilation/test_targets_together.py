@@ -143,6 +143,7 @@ def test_a_fork_goes_to_one_target_and_back(both: Compilation, plain: Compilatio
     alone = both.fork(target="cpu")
     assert alone.names == plain.names
     assert alone.fork(target=["cpu", SECOND]).names == both.names
+    assert [c.trace(with_code=False).target for c in (both, alone)] == ["cpu+second", "cpu"]
 
 
 def test_prices_have_their_source(both: Compilation):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from explorer.errors import InputError
-from explorer.ir.sizes.calls import MAX_KEPT_BYTES, Calls, mask_of_call
+from explorer.ir.sizes.calls import MAX_KEPT_BYTES, Calls, Values, mask_of_call
 from explorer.results.program import CallMask, OpenAxis, OpenSizes
 
 
@@ -67,7 +67,34 @@ def test_masks_that_are_kept_have_a_limit_of_bytes():
 
 def test_a_mask_of_joined_sizes_counts_its_digits():
     axes = (OpenAxis("m", 0, ((3, "b"), (2, "2"), (4, "s"))),)
-    mask = mask_of_call(CallMask("m", (24, 5), axes), {"b": 2, "s": 3})
+    mask = mask_of_call(CallMask("m", (24, 5), axes), Values({"b": 2, "s": 3}))
     b, two, s = np.indices((3, 2, 4))
     expected = ((b < 2) & (two < 2) & (s < 3)).reshape(-1)
     np.testing.assert_array_equal(mask, np.repeat(expected[:, None], 5, axis=1))
+
+
+def test_masks_are_equal_where_the_values_of_their_axes_are():
+    """Steps of a loop: one mask where they run, one where they do not, however many there are."""
+
+    def mask(name: str, shape: tuple[int, ...], axis: int, text: str) -> CallMask:
+        return CallMask(name, shape, (OpenAxis(name, axis, ((shape[axis], text),)),))
+
+    steps = [f"min(1,max(0,n-{step}))" for step in range(1, 6)]
+    masks = [mask(text, (1,), 0, text) for text in steps]
+    masks += [mask("rows", (3, 2), 0, "n-2"), mask("columns", (3, 2), 1, "n-2")]
+    sizes = OpenSizes(
+        ranges=(("n", 0, 5),),
+        numbers=(),
+        masks=tuple(masks),
+        inputs=(OpenAxis("x", 0, ((5, "n"),)),),
+        outputs=(),
+    )
+    calls = Calls(sizes)
+    for n in range(6):
+        call = calls.call_of({"x": np.zeros(n)})
+        assert call is not None
+        assert [call.added[text].item() for text in steps] == [n > step for step in range(1, 6)]
+        assert len({id(call.added[text]) for text in steps}) <= 2
+        rows, columns = np.indices((3, 2))
+        np.testing.assert_array_equal(call.added["rows"], rows < n - 2)
+        np.testing.assert_array_equal(call.added["columns"], columns < n - 2)

@@ -104,15 +104,31 @@ MAX_KEPT_BYTES = 2**24
 """Of the numbers and masks that are kept."""
 
 
+class Values(dict[str, int]):
+    """The numbers of expressions in a call, by their texts; each is computed once."""
+
+    def __init__(self, sizes: Mapping[str, int]) -> None:
+        super().__init__()
+        self._sizes = sizes
+
+    def __missing__(self, text: str) -> int:
+        found = self[text] = parse(text).value(self._sizes)
+        return found
+
+
 @dataclass(eq=False)
 class Call:
     """What calls of equal sizes share; there is one for each of them."""
 
-    sizes: dict[str, int]
-    added: dict[str, np.ndarray]
+    sizes: Mapping[str, int]
+    added: dict[str, np.ndarray] = field(default_factory=dict)
     """Numbers and masks, by the input's name."""
     cuts: dict[str, Cut] = field(default_factory=dict)
     """By output."""
+    values: Values = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.values = Values(self.sizes)
 
 
 def _zeros(name: str, shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
@@ -134,6 +150,7 @@ class Calls:
     def __init__(self, sizes: OpenSizes) -> None:
         self.sizes = sizes
         self._axes = tuple((axis.name, axis.axis) for axis in sizes.inputs)
+        self._forms = _forms(sizes.masks)
         self._first_added = sizes.added[0] if sizes.added else None
         self._kept: dict[tuple[int, ...], Call] = {}
         self._kept_bytes = 0
@@ -184,18 +201,30 @@ class Calls:
         sizes = sizes_of_call(self.sizes, inputs)
         if sizes is None:
             return None
-        added: dict[str, np.ndarray] = {}
+        call = Call(sizes)
         if len(sizes) == len(self.sizes.ranges):  # a missing input is reported later
             for name, text in self.sizes.numbers:
-                added[name] = np.array(parse(text).value(sizes), np.int64)
-            added |= {mask.name: mask_of_call(mask, sizes) for mask in self.sizes.masks}
-        own = sum(array.nbytes for array in added.values())
+                call.added[name] = np.array(call.values[text], np.int64)
+            call.added.update(self._masks(call.values))
+        own = sum(array.nbytes for array in call.added.values())
         if self._kept_bytes + own > MAX_KEPT_BYTES or len(self._kept) >= MAX_KEPT_CALLS:
             self._kept.clear()
             self._kept_bytes = 0
         self._kept_bytes += own
-        self._kept[key] = Call(sizes, added)
-        return self._kept[key]
+        self._kept[key] = call
+        return call
+
+    def _masks(self, values: Values) -> dict[str, np.ndarray]:
+        """The masks of a call by name; equal ones, as steps of a loop have, are one array."""
+        found: dict[str, np.ndarray] = {}
+        known: dict[tuple[object, ...], np.ndarray] = {}
+        for mask, form, texts in self._forms:
+            key = (form, *[values[text] for text in texts])
+            array = known.get(key)
+            if array is None:
+                array = known[key] = mask_of_call(mask, values)
+            found[mask.name] = array
+        return found
 
     def cut(self, outputs: Mapping[str, np.ndarray], call: Call) -> dict[str, np.ndarray]:
         """The outputs without what is beyond the sizes of a call."""
@@ -203,7 +232,7 @@ class Calls:
         for name in {axis.name: None for axis in self.sizes.outputs if axis.name in found}:
             if name not in call.cuts:
                 axes = [axis for axis in self.sizes.outputs if axis.name == name]
-                call.cuts[name] = cut_of(found[name].shape, axes, call.sizes)
+                call.cuts[name] = cut_of(found[name].shape, axes, call.values)
             found[name] = call.cuts[name].of(found[name])
         return found
 
@@ -213,7 +242,8 @@ class Cut:
     """The part of an output that a call has: its axes taken apart, cut, and joined again."""
 
     split: tuple[int, ...]
-    kept: tuple[slice, ...]
+    kept: tuple[int, ...]
+    """The first elements of each axis of `split`."""
     joined: tuple[int, ...]
 
     def of(self, array: np.ndarray) -> np.ndarray:
@@ -221,10 +251,10 @@ class Cut:
 
     def part(self, array: np.ndarray) -> np.ndarray:
         """A view of what a call has, its axes taken apart."""
-        return array.reshape(self.split)[*self.kept, ...]  # of a scalar, too, a view
+        return array.reshape(self.split)[*map(slice, self.kept), ...]  # of a scalar, too, a view
 
 
-def cut_of(shape: Sequence[int], axes: Sequence[OpenAxis], call: Mapping[str, int]) -> Cut:
+def cut_of(shape: Sequence[int], axes: Sequence[OpenAxis], values: Values) -> Cut:
     """axes: those of a value of that shape which are open."""
     factors = {axis.axis: axis.factors for axis in axes}
     split: list[int] = []
@@ -232,11 +262,11 @@ def cut_of(shape: Sequence[int], axes: Sequence[OpenAxis], call: Mapping[str, in
     joined: list[int] = []
     for axis, size in enumerate(shape):
         own = factors.get(axis)
-        sizes = [size] if own is None else [parse(text).value(call) for _, text in own]
+        sizes = [size] if own is None else [max(values[text], 0) for _, text in own]
         split += [size] if own is None else [largest for largest, _ in own]
         kept += sizes
         joined.append(prod(sizes))
-    return Cut(tuple(split), tuple(slice(size) for size in kept), tuple(joined))
+    return Cut(tuple(split), tuple(kept), tuple(joined))
 
 
 def padded_to_largest(sizes: OpenSizes, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -244,16 +274,23 @@ def padded_to_largest(sizes: OpenSizes, inputs: Mapping[str, np.ndarray]) -> dic
     return Calls(sizes).whole(inputs)[0]
 
 
-def mask_of_call(mask: CallMask, call: Mapping[str, int]) -> np.ndarray:
+def mask_of_call(mask: CallMask, values: Values) -> np.ndarray:
     """Booleans of the mask's shape."""
-    found = np.ones(mask.shape, bool)
-    for axis in mask.axes:
-        own = np.ones(1, bool)
-        for largest, text in axis.factors:
-            part = np.arange(largest) < parse(text).value(call)
-            own = (own[:, None] & part).reshape(-1)
-        following = len(mask.shape) - 1 - axis.axis
-        found &= own.reshape(-1, *[1] * following)
+    found = np.zeros(mask.shape, bool)
+    cut_of(mask.shape, mask.axes, values).part(found)[...] = True
+    return found
+
+
+def _forms(masks: Sequence[CallMask]) -> list[tuple[CallMask, int, tuple[str, ...]]]:
+    """Masks with the number of their form and their texts: those of one form are equal where the
+    values of their texts are."""
+    numbers: dict[object, int] = {}
+    found: list[tuple[CallMask, int, tuple[str, ...]]] = []
+    for mask in masks:
+        factors = [(axis.axis, n, text) for axis in mask.axes for n, text in axis.factors]
+        form = mask.shape, tuple((axis, n) for axis, n, _ in factors)
+        number = numbers.setdefault(form, len(numbers))
+        found.append((mask, number, tuple(text for _, _, text in factors)))
     return found
 
 
@@ -261,4 +298,4 @@ def cut_to_sizes(
     sizes: OpenSizes, outputs: Mapping[str, np.ndarray], call: Mapping[str, int]
 ) -> dict[str, np.ndarray]:
     """The outputs without what is beyond the sizes of a call."""
-    return Calls(sizes).cut(outputs, Call(dict(call), {}))
+    return Calls(sizes).cut(outputs, Call(call))

@@ -113,7 +113,12 @@ class Expression:
 
     def value(self, sizes: Mapping[str, int]) -> int:
         """Its number for these sizes; KeyError for a name without one."""
-        return sum(c * prod(atom.value(sizes) for atom in product) for product, c in self.terms)
+        total = 0
+        for product, factor in self.terms:
+            for atom in product:
+                factor *= atom.value(sizes)
+            total += factor
+        return total
 
     def lowest(self) -> int | None:
         """A number that it is never below while all names are 1 or more; None where none is known.

@@ -207,14 +207,14 @@ class DirectCalls:
         for place in self._fixed.inputs:
             if place.name in call.added:
                 continue
-            cut = cut_of(place.shape, self._open_inputs.get(place.name, ()), call.sizes)
+            cut = cut_of(place.shape, self._open_inputs.get(place.name, ()), call.values)
             part = cut.part(place.array)
             inputs.append(PortView(place.name, part.shape, place.dtype, part))
             if part.shape != place.shape and place.dtype.kind != "f":
                 cleared.append(place.array)
         outputs: list[tuple[str, np.ndarray, tuple[int, ...] | None]] = []
         for place in self._fixed.outputs:
-            cut = cut_of(place.shape, self._open_outputs.get(place.name, ()), call.sizes)
+            cut = cut_of(place.shape, self._open_outputs.get(place.name, ()), call.values)
             part = cut.part(place.array)
             outputs.append((place.name, part, None if part.shape == cut.joined else cut.joined))
         added = [

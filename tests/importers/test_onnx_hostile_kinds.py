@@ -6,7 +6,7 @@ import numpy as np
 import onnx.parser
 import pytest
 
-from explorer.errors import ModelError
+from explorer.errors import ModelError, UnsupportedError
 from explorer.onnx_backend import Representation
 
 
@@ -112,3 +112,27 @@ def test_a_scale_of_8_bits_does_not_round_what_it_divides(opset: int):
     x = np.array([6, 12, 50, 5], np.float32)
     (found,) = run(text, x, np.float32(2), opset=opset)
     np.testing.assert_array_equal(found, [3, 6, 25, 2])
+
+
+def test_floats_of_8_bits_keep_their_fractions_in_a_quantized_product():
+    text = """g (uint8[1,4] a, float[4,2] b) => (uint8[1,2] y) {
+      s = Constant <value = float[1] {0.5}> ()
+      z = Constant <value = uint8[1] {3}> ()
+      e = Cast <to = 19> (b)
+      zero = Constant <value = float[1] {0.0}> ()
+      ez = Cast <to = 19> (zero)
+      y = QLinearMatMul (a, s, z, e, s, ez, s, z) }"""
+    a = np.array([[3, 7, 8, 255]], np.uint8)
+    b = np.array([[0.75, -0.5], [0.25, 1.75], [0.5, 0.625], [0.125, 0.25]], np.float32)
+    (found,) = run(text, a, b)
+    real = (a.astype(np.float64) - 3) * 0.5 @ (b * 0.5)
+    np.testing.assert_array_equal(found, np.rint(real / 0.5) + 3)
+
+
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_mixtures_of_booleans_are_refused_by_their_type(mode: str):
+    text = f"""g (bool[1,1,2,2] x) => (bool[1,1,4,4] y) {{
+      s = Constant <value = float[4] {{1.0, 1.0, 2.0, 2.0}}> ()
+      y = Resize <mode = "{mode}"> (x, , s) }}"""
+    with pytest.raises(UnsupportedError, match="elements of type bool"):
+        run(text, np.ones((1, 1, 2, 2), np.bool_))

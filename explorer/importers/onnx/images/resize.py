@@ -108,6 +108,7 @@ def _by_data(
     build: Build,
 ) -> Expr:
     """`vector`: scales or sizes of the axes, which the inputs decide."""
+    _require_numbers(x, manner)
     if manner.antialias:
         raise Undecided("antialias of a size that the inputs decide")
     computed = ComputedManner(
@@ -154,7 +155,13 @@ def _spread(numbers: Sequence[float], axes: Sequence[int], others: list[float]) 
     return result
 
 
+def _require_numbers(x: Expr, manner: Manner) -> None:
+    if x.is_boolean and manner.mode != "nearest":
+        raise Unsupported(f"mode {manner.mode!r} of elements of type bool")
+
+
 def _resize(x: Expr, request: _Request, manner: Manner, build: Build) -> Expr:
+    _require_numbers(x, manner)
     open_axes = _open_axes(x, request)
     if open_axes and manner.coordinates != CROPPING and not manner.antialias:
         scales = request.scales if request.sizes is None else None

@@ -266,9 +266,11 @@ def qlinear_matmul(node: Node, build: Build) -> Expr:
     left, left_scale, left_zero, right, right_scale, right_zero = (
         node.operand(index) for index in range(6)
     )
+    # Floats of 8 bits have fractions.
+    dtype = np.float32 if left.is_float or right.is_float else np.int32
     operands = (
-        _centered(left, _per_row(left_zero)),
-        _centered(right, right_zero),
+        _centered(left, _per_row(left_zero), dtype),
+        _centered(right, right_zero, dtype),
     )
     product = _one(matmul.convert(replace(node, operands=operands), build))
     left_scale, right_scale = left_scale.wide(), right_scale.wide()
@@ -378,10 +380,10 @@ def _whole_sums(
     return as_quantized(moved, QuantizedType.get(_I32, [1 / divisor], [0]), build)
 
 
-def _centered(x: Expr, zero: Expr | None) -> Expr:
-    """Stored integers minus their zero point, as i32."""
-    wide = x.astype(np.int32)
-    return wide if zero is None else wide - zero.astype(np.int32)
+def _centered(x: Expr, zero: Expr | None, dtype: type = np.int32) -> Expr:
+    """Stored numbers minus their zero point, in a type that holds them."""
+    wide = x.astype(dtype)
+    return wide if zero is None else wide - zero.astype(dtype)
 
 
 def _per_row(parameter: Expr) -> Expr:

@@ -136,3 +136,37 @@ def test_mixtures_of_booleans_are_refused_by_their_type(mode: str):
       y = Resize <mode = "{mode}"> (x, , s) }}"""
     with pytest.raises(UnsupportedError, match="elements of type bool"):
         run(text, np.ones((1, 1, 2, 2), np.bool_))
+
+
+@pytest.mark.parametrize("auto_pad", ["NOTSET", "SAME_UPPER", "SAME_LOWER"])
+@pytest.mark.parametrize("length", [7, 8, 9, 10])
+def test_a_transposed_convolution_has_the_length_that_is_demanded(length: int, auto_pad: str):
+    """Elements that no window reaches are zeros at the end, as in onnxruntime."""
+    text = f"""g (float[1,1,3] x, float[1,1,2] w) => (float[a,b,c] y) {{
+      y = ConvTranspose <strides = [3], output_shape = [{length}], auto_pad = "{auto_pad}"> (x, w)
+    }}"""
+    x = np.arange(1, 4, dtype=np.float32).reshape(1, 1, 3)
+    (found,) = run(text, x, np.array([[[1, 2]]], np.float32))
+    whole = np.array([1, 2, 0, 2, 4, 0, 3, 6, 0, 0], np.float32)
+    cut = 1 if length == 7 and auto_pad != "SAME_UPPER" else 0
+    np.testing.assert_array_equal(found[0, 0], whole[cut : cut + length])
+
+
+def test_sequences_along_their_own_batch_are_refused():
+    text = """g (float[4,4] x, int64[4] n) => (float[4,4] y) {
+      y = ReverseSequence <time_axis = 0, batch_axis = 0> (x, n) }"""
+    with pytest.raises(ModelError, match="axis 0 is both time and batch"):
+        run(text, np.ones((4, 4), np.float32), np.array([4, 3, 2, 1]))
+
+
+@pytest.mark.parametrize("mode", ["edge", "wrap", "reflect"])
+@pytest.mark.parametrize("pads", [(1, -3), (-3, 2), (2, -4), (-2, -1)])
+def test_a_pad_cuts_before_it_continues_what_is_left(mode: str, pads: tuple[int, int]):
+    text = (
+        f"""g (float[2,6] x, int64[4] p) => (float[2,k] y) {{ y = Pad <mode = "{mode}"> (x, p) }}"""
+    )
+    x = np.arange(12, dtype=np.float32).reshape(2, 6)
+    (found,) = run(text, x, np.array([0, pads[0], 0, pads[1]]))
+    left = x[:, max(-pads[0], 0) : 6 + min(pads[1], 0)]
+    around = [(0, 0), (max(pads[0], 0), max(pads[1], 0))]
+    np.testing.assert_array_equal(found, np.pad(left, around, mode))  # pyright: ignore

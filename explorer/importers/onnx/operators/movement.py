@@ -314,7 +314,8 @@ def _spread(amounts: Sequence[int], axes: Sequence[int], rank: int, build: Build
 
 
 def _pad(node: Node, amounts: Sequence[int], value: float, build: Build) -> Expr:
-    """Negative amounts cut; modes other than `constant` gather, axis by axis."""
+    """Negative amounts cut, first of all; modes other than `constant` gather what is left, axis by
+    axis."""
     x = node.operand(0)
     rank = x.rank
     if len(amounts) != 2 * rank:
@@ -327,11 +328,6 @@ def _pad(node: Node, amounts: Sequence[int], value: float, build: Build) -> Expr
                 f"pads {low[axis]} and {high[axis]} take more from axis {axis} than its {size} "
                 "elements"
             )
-    if mode != "constant":
-        for axis in range(rank):
-            if low[axis] or high[axis]:
-                x = _bordered(x, axis, mode, low[axis], high[axis], build)
-        return x
     cuts = {
         axis: (max(-low[axis], 0), min(high[axis], 0) or TO_THE_END, 1)
         for axis in range(rank)
@@ -339,7 +335,13 @@ def _pad(node: Node, amounts: Sequence[int], value: float, build: Build) -> Expr
     }
     if cuts:
         x = x.slices(cuts)
-    return x.pad([max(n, 0) for n in low], [max(n, 0) for n in high], value)
+    low, high = ([max(n, 0) for n in amounts] for amounts in (low, high))
+    if mode == "constant":
+        return x.pad(low, high, value)
+    for axis in range(rank):
+        if low[axis] or high[axis]:
+            x = _bordered(x, axis, mode, low[axis], high[axis], build)
+    return x
 
 
 def _bordered(x: Expr, axis: int, mode: str, low: int, high: int, build: Build) -> Expr:
@@ -351,8 +353,6 @@ def _bordered(x: Expr, axis: int, mode: str, low: int, high: int, build: Build) 
     size = x.size(axis)
     if size is not None:
         return x.take(_border(mode, size, low, high), axis)
-    if low < 0 or high < 0:
-        x.sizes([axis], f"a pad in mode {mode} that cuts")
     before, behind = np.arange(-low, 0), np.arange(high)
     ends = {
         "edge": (before * 0, behind * 0 - 1),
@@ -374,8 +374,8 @@ def _border(mode: str, size: int, low: int, high: int) -> np.ndarray:
         return positions % size
     if mode != "reflect":
         raise Unsupported(f"pads in mode {mode!r}")
-    if low < 0 or high < 0 or size < 2:
-        raise Unsupported("a reflecting pad that cuts, or of a single element")
+    if size < 2:
+        raise Unsupported("a reflecting pad of a single element")
     period = 2 * (size - 1)
     folded = positions % period
     return np.where(folded < size, folded, period - folded)

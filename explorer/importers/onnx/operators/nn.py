@@ -96,13 +96,12 @@ def _transposed_window(
     if shape is None and not is_same:
         return window, extra
     known = x.sizes(range(2, 2 + rank), "output_shape or auto_pad")
-    if shape is None:
-        shape = tuple(size * s for size, s in zip(known, window.strides, strict=True))
+    wanted = shape or tuple(size * s for size, s in zip(known, window.strides, strict=True))
     totals = [
-        window.strides[a] * (known[a] - 1) + extra[a] + window.reach(a) - shape[-rank:][a]
+        window.strides[a] * (known[a] - 1) + extra[a] + window.reach(a) - wanted[-rank:][a]
         for a in range(rank)
     ]
-    if not is_same:
+    if shape is not None:
         # What the windows do not reach of a demanded shape is bias alone: as `output_padding`.
         extra = tuple(e + max(-total, 0) for e, total in zip(extra, totals, strict=True))
     totals = [max(total, 0) for total in totals]

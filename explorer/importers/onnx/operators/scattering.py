@@ -58,6 +58,8 @@ def reverse_sequence(node: Node, build: Build) -> Expr:
     rank = x.rank
     time = build.axis(node.integer("time_axis", 0), rank)
     batch = build.axis(node.integer("batch_axis", 1), rank)
+    if time == batch:
+        raise ValueError(f"axis {time} is both time and batch")
     (size,) = x.sizes([time], "ReverseSequence")
     steps = build.weight(_along(np.arange(size, dtype=np.int64), time, rank))
     ends = lengths.astype(np.int64).reshape(

@@ -14,7 +14,7 @@ from explorer.memory import GreedyPlanner, default_planners, verify_plan
 from explorer.memory.exact import ExactPlanner
 from explorer.memory.exact.problem import ORDERS, Buffers, Search
 from explorer.memory.exact.prover import prove
-from explorer.memory.exact.search import FOUND, IMPOSSIBLE
+from explorer.memory.exact.search import DEPTH, FOUND, IMPOSSIBLE, LIMIT
 from explorer.results import BufferLifetime
 
 
@@ -213,6 +213,33 @@ def test_a_search_goes_on_where_it_stopped():
         for limit in (1, 37, 400, 900):
             halves.run(limit)
         assert (whole.status, whole.nodes) == (halves.status, halves.nodes)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_search_keeps_its_lines_sorted_and_every_section_has_a_witness(order: str):
+    """What is changed from node to node is what a fresh look at all buffers gives."""
+    columns = Buffers(cut(40, 20, 10_000, 2), {3: 0})
+    capacity = max(columns.live)
+    search = Search(columns, columns.parts[0], order, capacity, False)
+    state, frames = search._state, search._frames
+    depths = set()
+    for limit in range(1, 300):
+        if search.run(limit) != LIMIT:
+            break
+        depth = state.counts[DEPTH]
+        depths.add(depth)
+        first, level = frames.first[depth], frames.level[depth]
+        members = state.pool[first : first + frames.size[depth]]
+        waiting = [i for i in members if not state.placed[i]]
+        keys = sorted(state.offsets[i] * len(columns) + state.ranks[i] for i in waiting)
+        assert state.line[first : first + frames.left[depth]] == keys
+        assert all(members[state.ranks[i]] == i for i in waiting)
+        for section in range(frames.begin[depth], frames.end[depth]):
+            i = state.witnesses[section]
+            assert not state.live[section] or i in waiting
+            if i in waiting and state.offsets[i] >= level:
+                assert state.offsets[i] + state.live[section] <= capacity
+    assert len(depths) > 10
 
 
 @given(problems())

@@ -19,10 +19,18 @@ FUNCTIONS = (
     "take_away",
     "undo",
     "rank_members",
+    "move_in_line",
+    "change_line",
+    "restore_line",
     "open_frame",
     "is_same_plan",
+    "pass_over",
+    "most_live",
+    "find_candidate",
     "is_full",
     "put",
+    "find_witness",
+    "has_witness",
     "is_possible",
     "is_connected",
     "split",
@@ -30,6 +38,17 @@ FUNCTIONS = (
     "search",
 )
 """What is called stands before what calls it."""
+
+
+def find_key(keys, key, first, end):
+    """`bisect_left`, of which numba has none."""
+    while first < end:
+        middle = (first + end) // 2
+        if keys[middle] < key:
+            first = middle + 1
+        else:
+            end = middle
+    return first
 
 
 @cache
@@ -40,6 +59,7 @@ def compiled_functions() -> tuple[Any, Any] | None:
     except ImportError:
         return None
     names = globals()
+    names["bisect_left"] = numba.njit(find_key)
     for name in FUNCTIONS:
         function = FunctionType(getattr(plain, name).__code__, names, name)
         try:

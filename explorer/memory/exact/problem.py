@@ -97,6 +97,24 @@ class Buffers:
         return found
 
     @cached_property
+    def neighbour_starts(self) -> list[int]:
+        return [0, *accumulate(map(len, self.neighbours))]
+
+    @cached_property
+    def all_neighbours(self) -> list[int]:
+        """Of all buffers one after the other."""
+        return [j for neighbours in self.neighbours for j in neighbours]
+
+    @cached_property
+    def residents(self) -> list[list[int]]:
+        """By section the buffers that live in it, by their first section."""
+        found: list[list[int]] = [[] for _ in self.live]
+        for i in self.by_start:
+            for section in range(self.firsts[i], self.lasts[i]):
+                found[section].append(i)
+        return found
+
+    @cached_property
     def by_start(self) -> list[int]:
         return sorted(range(len(self)), key=lambda i: (self.firsts[i], self.lasts[i]))
 
@@ -139,7 +157,8 @@ class Buffers:
         """The fields of a `Problem`."""
         ranks = self.static_ranks(order)
         twins, latest = [-1] * len(self), {}
-        for i in sorted(range(len(self)), key=ranks.__getitem__):
+        by_rank = sorted(range(len(self)), key=ranks.__getitem__)
+        for i in by_rank:
             if self.fixed[i] == ANYWHERE:
                 key = (self.firsts[i], self.lasts[i], self.sizes[i], self.alignments[i])
                 twins[i] = latest.get(key, -1)
@@ -160,11 +179,18 @@ class Buffers:
             "alignments": self.alignments,
             "fixed": self.fixed,
             "static": ranks,
+            "by_static": by_rank,
             "twins": twins,
             "classes": [kind if free else -1 for kind, free in zip(classes, is_free, strict=True)],
-            "starts": [0, *accumulate(len(neighbours) for neighbours in self.neighbours)],
-            "neighbours": [j for neighbours in self.neighbours for j in neighbours],
-            "options": [capacity, int(order.startswith("T"))],
+            "starts": self.neighbour_starts,
+            "neighbours": self.all_neighbours,
+            "section_starts": [0, *accumulate(map(len, self.residents))],
+            "residents": [i for members in self.residents for i in members],
+            "options": [
+                capacity,
+                int(order.startswith("T")),
+                int(any(place != ANYWHERE for place in self.fixed)),
+            ],
         }
 
 
@@ -199,7 +225,8 @@ class Search:
         self.status = plain.LIMIT
         self._begin, self._search = plain.begin_search, plain.search
         self.is_compiled = is_compiled
-        if is_compiled and (compiled := compiled_functions()):
+        has_room = capacity * len(buffers) < plain.INFINITY  # keys are such products
+        if is_compiled and has_room and (compiled := compiled_functions()):
             self._begin, self._search = compiled
             self._column = lambda values: np.array(values, np.int64)
             self._zeros = lambda count: np.zeros(count, np.int64)
@@ -232,24 +259,26 @@ class Search:
         n, sections, m = len(buffers), len(buffers.live), len(part)
         lived = sum(buffers.lasts[i] - buffers.firsts[i] for i in part)
         room = min(m * (m + 3) // 2, POOL_PER_BUFFER * m) + m
-        notes = m + 2 * lived + sum(len(buffers.neighbours[i]) for i in part) + 4 * room
+        own = m + 2 * lived + sum(len(buffers.neighbours[i]) for i in part)
+        # Ranks are noted once for every number in the pool, witnesses as often as they change.
+        notes = own + 2 * room + lived + 2 * (m + 1 + n + 3 * sections)
         lengths = {
             "trail": 2 * notes,
             "counts": COUNTS,
             "pool": room,
-            "candidates": room,
+            "line": room,
             "parts": 8 * m + 8,
             "floors": sections,
             "owners": sections,
-            "least": sections,
         }
         made: dict[str, Any] = {
             name: self._zeros(lengths.get(name, n))
             for name in State._fields
-            if name not in ("live", "cuts", "tops")
+            if name not in ("live", "cuts", "tops", "witnesses")
         }
         live, cuts = self._column(buffers.live), self._column(buffers.cuts)
-        return State(**made, live=live, cuts=cuts, tops=self._column([-1] * n))
+        tops, witnesses = self._column([-1] * n), self._column([-1] * sections)
+        return State(**made, live=live, cuts=cuts, tops=tops, witnesses=witnesses)
 
 
 def compiled_functions() -> tuple[Any, Any] | None:

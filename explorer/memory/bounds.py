@@ -32,13 +32,16 @@ def live_bytes(buffers: Sequence[BufferLifetime], steps: int) -> tuple[int, ...]
     with live sizes s_i needs at least sum(round_up(s_i, a)) - max(round_up(s_i, a) - s_i).
     """
     alignment = math.gcd(*(buffer.alignment_bytes for buffer in buffers)) or 1
-    change = np.zeros(steps + 1, dtype=np.int64)
-    largest_padding = np.zeros(steps, dtype=np.int64)
+    change = [0] * (steps + 1)
+    paddings: dict[int, list[BufferLifetime]] = {}
     for buffer in buffers:
         padding = -buffer.size_bytes % alignment
         change[buffer.first] += buffer.size_bytes + padding
         change[buffer.last] -= buffer.size_bytes + padding
         if padding:
-            lifetime = largest_padding[buffer.first : buffer.last]
-            np.maximum(lifetime, padding, out=lifetime)
-    return tuple((np.cumsum(change[:-1]) - largest_padding).tolist())
+            paddings.setdefault(padding, []).append(buffer)
+    largest_padding = np.zeros(steps, dtype=np.int64)
+    for padding in sorted(paddings):
+        for buffer in paddings[padding]:
+            largest_padding[buffer.first : buffer.last] = padding
+    return tuple((np.cumsum(change[:-1], dtype=np.int64) - largest_padding).tolist())

@@ -22,6 +22,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from heapq import heappop, heappush
 from typing import Literal
 
 import numpy as np
@@ -35,6 +37,8 @@ Integers = NDArray[np.int64]
 
 UNBOUNDED = np.iinfo(np.int64).max
 """Above every address."""
+MAX_NEIGHBOURS = 64
+"""On average per buffer: with more, arrays are faster than lists of neighbours."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +105,41 @@ class Columns:
             lasts=column(buffer.last for buffer in buffers),
         )
 
+    @cached_property
+    def neighbour_counts(self) -> Integers:
+        """Of every buffer: those born before its end, less those that are dead before it starts."""
+        born = np.searchsorted(np.sort(self.firsts), self.lasts, side="left")
+        dead = np.searchsorted(np.sort(self.lasts), self.firsts, side="right")
+        return born - dead - 1
+
+    @cached_property
+    def neighbours(self) -> list[list[int]] | None:
+        """Of every buffer those that live at the same time, ascending; None where there are more
+        than `MAX_NEIGHBOURS`."""
+        count = len(self.sizes)
+        if int(self.neighbour_counts.sum()) > MAX_NEIGHBOURS * count:
+            return None
+        firsts, lasts = self.firsts.tolist(), self.lasts.tolist()
+        found: list[list[int]] = [[] for _ in range(count)]
+        active: list[int] = []
+        for i in sorted(range(count), key=firsts.__getitem__):
+            active = [j for j in active if lasts[j] > firsts[i]]
+            for j in active:
+                found[j].append(i)
+            found[i] += active
+            active.append(i)
+        for near in found:
+            near.sort()
+        return found
+
+    def living_with(self, index: int) -> list[int]:
+        """The neighbours of one buffer, ascending."""
+        if self.neighbours is not None:
+            return self.neighbours[index]
+        meet = (self.firsts < self.lasts[index]) & (self.lasts > self.firsts[index])
+        meet[index] = False
+        return np.flatnonzero(meet).tolist()
+
     def take(self, order: NDArray[np.intp]) -> Columns:
         return Columns(
             self.sizes[order], self.alignments[order], self.firsts[order], self.lasts[order]
@@ -113,15 +152,12 @@ def sort_keys(columns: Columns, live_bytes: Sequence[int]) -> dict[Key, Integers
     lifetimes = columns.lasts - columns.firsts
     steps = zip(columns.firsts.tolist(), columns.lasts.tolist(), strict=True)
     pressures = column(live[first:last].max() for first, last in steps)
-    # Buffers born before this one's end, less those that are dead before it starts.
-    born = np.searchsorted(np.sort(columns.firsts), columns.lasts, side="left")
-    dead = np.searchsorted(np.sort(columns.lasts), columns.firsts, side="right")
     return {
         "size": -columns.sizes,
         "lifetime": -lifetimes,
         "area": -columns.sizes * lifetimes,
         "pressure": -pressures,
-        "neighbours": dead - born,
+        "neighbours": -columns.neighbour_counts,
         "start": columns.firsts,
         "end": columns.lasts,
     }
@@ -131,6 +167,10 @@ def place(columns: Columns, keys: dict[Key, Integers], strategy: Strategy) -> li
     """The offset in bytes of every buffer, in the order of `columns`."""
     # lexsort takes the most significant key last, and is stable.
     order = np.lexsort([keys[key] for key in reversed(strategy.keys)])
+    if columns.neighbours is not None:
+        if strategy.fit == "lowest":
+            return place_lowest_by_neighbours(columns, columns.neighbours, order.tolist())
+        return place_by_neighbours(columns, columns.neighbours, order.tolist(), strategy.fit)
     in_order = columns.take(order)
     offsets = np.empty(len(order), dtype=np.int64)
     if strategy.fit == "lowest":
@@ -194,6 +234,62 @@ def place_lowest(columns: Columns) -> Integers:
         raised = (firsts < last) & (lasts > first) & (floors < top)
         floors[raised] = top + -top % columns.alignments[raised]
     return offsets
+
+
+def place_by_neighbours(
+    columns: Columns, neighbours: Sequence[Sequence[int]], order: Sequence[int], fit: Fit
+) -> list[int]:
+    """The offsets of `place_into_gaps`, in time that grows with the number of neighbours."""
+    buffers = list(rows(columns))
+    offsets = [0] * len(buffers)
+    ends = [0] * len(buffers)
+    """0: has no place yet, or takes no room."""
+    for index in order:
+        size, alignment, _, _ = buffers[index]
+        if size == 0:
+            continue
+        floor, place, least = 0, None, UNBOUNDED
+        for start, end in sorted([(offsets[j], ends[j]) for j in neighbours[index] if ends[j]]):
+            room = start - floor
+            if size <= room < least:
+                place, least = floor, room
+                if fit == "first":
+                    break
+            if end > floor:
+                floor = end + -end % alignment
+        offsets[index] = floor if place is None else place
+        ends[index] = offsets[index] + size
+    return offsets
+
+
+def place_lowest_by_neighbours(
+    columns: Columns, neighbours: Sequence[Sequence[int]], order: Sequence[int]
+) -> list[int]:
+    """The offsets of `place_lowest`, in time that grows with the number of neighbours."""
+    buffers = list(rows(columns))
+    floors: list[int] = [0] * len(buffers)
+    ranks = [0] * len(buffers)
+    for rank, index in enumerate(order):
+        ranks[index] = rank
+    is_placed = [False] * len(buffers)
+    waiting = list(zip(floors, range(len(order)), strict=True))
+    """(floor, rank) of what has no place yet, also those of floors that rose since."""
+    while waiting:
+        floor, rank = heappop(waiting)
+        index = order[rank]
+        if is_placed[index] or floor < floors[index]:
+            continue
+        is_placed[index] = True
+        size = buffers[index][0]
+        if size == 0:
+            floors[index] = 0
+            continue
+        top = floor + size
+        for j in neighbours[index]:
+            if floors[j] < top and not is_placed[j]:
+                floors[j] = top + -top % buffers[j][1]
+                heappush(waiting, (floors[j], ranks[j]))
+    return floors
 
 
 def rows(columns: Columns) -> Iterable[tuple[int, int, int, int]]:

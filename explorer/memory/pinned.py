@@ -71,7 +71,8 @@ class PinnedPlanner:
             plans.append(offsets)
         best = lowest_peak(attempts)
         ranks = ranks_of(columns, keys, self.strategies[best], plans[best], list(fixed))
-        refusals = refused_placements(buffers, plans[best], ranks, self.strategies[best].fit)
+        fit = self.strategies[best].fit
+        refusals = refused_placements(buffers, columns, plans[best], ranks, fit)
         return make_plan(buffers, plans[best], names, live, attempts, best, refusals)
 
 

@@ -67,7 +67,8 @@ class GreedyPlanner:
                 break
         best = lowest_peak(attempts)
         ranks = ranks_of(columns, keys, self.strategies[best], plans[best])
-        refusals = refused_placements(buffers, plans[best], ranks, self.strategies[best].fit)
+        fit = self.strategies[best].fit
+        refusals = refused_placements(buffers, columns, plans[best], ranks, fit)
         return make_plan(buffers, plans[best], names, live, attempts, best, refusals)
 
 

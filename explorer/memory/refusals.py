@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
@@ -57,30 +58,30 @@ def ranks_of(
 
 
 def refused_placements(
-    buffers: Sequence[BufferLifetime], offsets: Sequence[int], ranks: Integers, fit: Fit
+    buffers: Sequence[BufferLifetime],
+    columns: Columns,
+    offsets: Sequence[int],
+    ranks: Integers,
+    fit: Fit,
 ) -> Refusals:
     """The refused places of the largest buffers, each buffer's in the order of trying."""
-    columns = Columns.of(buffers)
-    starts = np.asarray(offsets, dtype=np.int64)
-    by_size = sorted(range(len(buffers)), key=lambda i: (-buffers[i].size_bytes, int(ranks[i])))
-    looked_at = [i for i in by_size[:MAX_BUFFERS] if buffers[i].size_bytes and ranks[i] >= 0]
+    order = ranks.tolist()
+    by_size = sorted(range(len(buffers)), key=lambda i: (-buffers[i].size_bytes, order[i]))
+    looked_at = [i for i in by_size[:MAX_BUFFERS] if buffers[i].size_bytes and order[i] >= 0]
     found: list[RefusedPlacement] = []
     for index in looked_at:
-        before = np.flatnonzero(
-            (ranks < ranks[index])
-            & (columns.sizes > 0)
-            & (columns.firsts < columns.lasts[index])
-            & (columns.lasts > columns.firsts[index])
-        )
+        before = [
+            j
+            for j in columns.living_with(index)
+            if order[j] < order[index] and buffers[j].size_bytes
+        ]
         tries = (
-            on_top(index, before, columns, starts, ranks)
+            on_top(index, before, buffers, offsets, order)
             if fit == "lowest"
-            else (gaps(index, before, columns, starts, fit))
+            else gaps(index, before, buffers, offsets, fit)
         )
-        for count, (offset, obstacle) in enumerate(tries):
-            if count == MAX_PER_BUFFER:
-                break
-            start = int(starts[obstacle])
+        for offset, obstacle in islice(tries, MAX_PER_BUFFER):
+            start = offsets[obstacle]
             end = min(offset + buffers[index].size_bytes, start + buffers[obstacle].size_bytes)
             overlap = end - max(offset, start)
             found.append(RefusedPlacement(buffers[index].id, offset, buffers[obstacle].id, overlap))
@@ -88,33 +89,41 @@ def refused_placements(
 
 
 def gaps(
-    index: int, before: Integers, columns: Columns, starts: Integers, fit: Fit
+    index: int,
+    before: Sequence[int],
+    buffers: Sequence[BufferLifetime],
+    starts: Sequence[int],
+    fit: Fit,
 ) -> Iterator[tuple[int, int]]:
     """(offset, obstacle) of every gap that is too small; first fit looks no further than it lies.
 
     A gap is as in `greedy.find_gap`: from the highest end of the neighbours before it to the start
     of the next one, which is the obstacle.
     """
-    size, alignment = int(columns.sizes[index]), int(columns.alignments[index])
+    size, alignment = buffers[index].size_bytes, buffers[index].alignment_bytes
     floor = 0
-    for near in before[np.argsort(starts[before], kind="stable")].tolist():
-        room = int(starts[near]) - floor
+    for near in sorted(before, key=starts.__getitem__):
+        room = starts[near] - floor
         if fit == "first" and room >= size:
             return
         if 0 <= room < size:
             yield floor, near
-        end = int(starts[near] + columns.sizes[near])
+        end = starts[near] + buffers[near].size_bytes
         floor = max(floor, end + -end % alignment)
 
 
 def on_top(
-    index: int, before: Integers, columns: Columns, starts: Integers, ranks: Integers
+    index: int,
+    before: Sequence[int],
+    buffers: Sequence[BufferLifetime],
+    starts: Sequence[int],
+    ranks: Sequence[int],
 ) -> Iterator[tuple[int, int]]:
     """(offset, obstacle) whenever a buffer was placed where this one would have gone next."""
-    alignment = int(columns.alignments[index])
+    alignment = buffers[index].alignment_bytes
     floor = 0
-    for near in before[np.argsort(ranks[before], kind="stable")].tolist():
-        top = int(starts[near] + columns.sizes[near])
+    for near in sorted(before, key=ranks.__getitem__):
+        top = starts[near] + buffers[near].size_bytes
         if top > floor:
             yield floor, near
             floor = top + -top % alignment

@@ -3,6 +3,7 @@
 import os
 from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from hypothesis import given, settings
@@ -16,10 +17,12 @@ from explorer.memory import (
     Strategy,
     choose_planner,
     default_planners,
+    greedy,
     read_instance,
     refuse,
     verify_plan,
 )
+from explorer.memory.bounds import count_steps, live_bytes
 from explorer.results import BufferLifetime, PlacedBuffer
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -212,6 +215,18 @@ def test_every_strategy_alone_gives_a_legal_plan(buffers, strategy):
 
 
 @settings(deadline=None)
+@given(problems(), st.sampled_from(STRATEGIES))
+def test_lists_of_neighbours_and_arrays_give_the_same_offsets(buffers, strategy):
+    def offsets(most: int) -> list[int]:
+        with mock.patch.object(greedy, "MAX_NEIGHBOURS", most):
+            columns = greedy.Columns.of(buffers)
+            assert (columns.neighbours is None) == (most < 0 and bool(buffers))
+            keys = greedy.sort_keys(columns, live_bytes(buffers, count_steps(buffers)))
+            return greedy.place(columns, keys, strategy)
+
+    assert offsets(len(buffers)) == offsets(-1)
+
+
 @given(problems())
 def test_the_same_buffers_get_the_same_plan(buffers):
     assert GreedyPlanner()(buffers).placements == GreedyPlanner()(buffers).placements

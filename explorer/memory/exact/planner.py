@@ -76,7 +76,7 @@ class ExactPlanner:
         verify_buffers(buffers)
         refuse_collisions(buffers, fixed)
         is_compiled = self.max_nodes > MANY_NODES
-        plan = self._greedy(buffers, steps, fixed, QUICK_STRATEGIES)
+        plan = self._quick_orders(buffers, steps, fixed)
         ends = (offset + buffers[i].size_bytes for i, offset in fixed.items())
         bound = max([plan.bound_bytes, *ends])
         enough = bound if capacity is None else max(bound, capacity)
@@ -84,7 +84,7 @@ class ExactPlanner:
         columns = Buffers(buffers, fixed, durations) if plan.peak_bytes > enough else None
         most_pairs = MAX_PAIRS if is_compiled else MAX_PLAIN_PAIRS
         if columns is not None and columns.pairs > most_pairs:
-            plan = self._all_orders(buffers, steps, fixed, enough)
+            plan = self._all_orders(plan, steps, fixed, enough)
         elif columns is not None:
             deadline = None if self.time_limit is None else started + self.time_limit
             prover = prove if deadline is not None and has_prover() else None
@@ -94,7 +94,7 @@ class ExactPlanner:
             if search.within(quick, search.first_limit) == FOUND:
                 found = search.plan()
             else:
-                plan = self._all_orders(buffers, steps, fixed, enough)
+                plan = self._all_orders(plan, steps, fixed, enough)
                 known = -(-plan.peak_bytes // unit)
                 low, found = search.minimize(-(-bound // unit), known, enough // unit)
                 low = max(bound, low * unit)
@@ -128,14 +128,15 @@ class ExactPlanner:
         return solve_around(solve, buffers, steps, fixed, self.forbidden)
 
     def _all_orders(
-        self,
-        buffers: Sequence[BufferLifetime],
-        steps: Sequence[str],
-        fixed: Mapping[int, int],
-        enough: int,
+        self, plan: MemoryPlan, steps: Sequence[str], fixed: Mapping[int, int], enough: int
     ) -> MemoryPlan:
-        """By all strategies, and of blocks where many nodes are allowed."""
-        plan = self._greedy(buffers, steps, fixed, None)
+        """By the other strategies too, and of blocks where many nodes are allowed."""
+        others = self.greedy.strategies[QUICK_STRATEGIES:]
+        left = self.greedy.most_placements - len(plan.attempts) * len(plan.placements)
+        if others and left > 0 and not fixed:
+            buffers = [placed.buffer for placed in plan.placements]
+            greedy = replace(self.greedy, strategies=others, most_placements=left)
+            plan = better_plan(plan, greedy(buffers, steps))
         is_long = self.max_nodes > MANY_NODES
         return self._joined(plan) if is_long and not fixed and plan.peak_bytes > enough else plan
 
@@ -160,16 +161,12 @@ class ExactPlanner:
             buffers, in_order, plan.steps, plan.live_bytes, attempts, len(attempts) - 1
         )
 
-    def _greedy(
-        self,
-        buffers: Sequence[BufferLifetime],
-        steps: Sequence[str],
-        fixed: Mapping[int, int],
-        strategies: int | None,
+    def _quick_orders(
+        self, buffers: Sequence[BufferLifetime], steps: Sequence[str], fixed: Mapping[int, int]
     ) -> MemoryPlan:
-        """By the first so many strategies."""
+        """By the first strategies; around fixed buffers by all."""
         if not fixed:
-            kept = self.greedy.strategies[:strategies]
+            kept = self.greedy.strategies[:QUICK_STRATEGIES]
             return replace(self.greedy, strategies=kept)(buffers, steps)
         pins = tuple((buffers[i].id, offset) for i, offset in fixed.items())
         return PinnedPlanner(pins)(buffers, steps)
@@ -193,6 +190,17 @@ class ExactPlanner:
         chosen = lowest_peak(attempts)
         assert chosen == len(plan.attempts)
         return make_plan(buffers, offsets, plan.steps, plan.live_bytes, attempts, chosen)
+
+
+def better_plan(plan: MemoryPlan, other: MemoryPlan) -> MemoryPlan:
+    """The one with the lower peak, or the first; with the attempts of both."""
+    best = other if other.peak_bytes < plan.peak_bytes else plan
+    attempts = [
+        replace(attempt, is_chosen=attempt.is_chosen and each is best)
+        for each in (plan, other)
+        for attempt in each.attempts
+    ]
+    return replace(best, attempts=tuple(attempts))
 
 
 def refuse_collisions(buffers: Sequence[BufferLifetime], fixed: Mapping[int, int]) -> None:

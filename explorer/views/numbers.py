@@ -16,6 +16,7 @@ from decimal import ROUND_HALF_UP, Decimal
 
 _BINARY_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _SECOND_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+_JOULE_UNITS = ((1e9, "mJ"), (1e6, "µJ"), (1e3, "nJ"))
 _DECIMAL_UNITS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 MINUS = "\u2212"
 """The sign of a change: as wide as the plus, so that columns of changes line up."""
@@ -57,6 +58,16 @@ def format_milliseconds(milliseconds: float) -> str:
 def format_nanoseconds(nanoseconds: float) -> str:
     """`format_seconds` of a time in nanoseconds."""
     return format_seconds(nanoseconds / 1e9)
+
+
+def format_picojoules(picojoules: float) -> str:
+    """An energy in the unit that leaves one to three digits: `0.3 pJ`, `20.7 µJ`, `1.2 mJ`."""
+    if not math.isfinite(picojoules):
+        return _not_finite(picojoules)
+    for scale, unit in _JOULE_UNITS:
+        if picojoules >= 0.9995 * scale:
+            return f"{_short(picojoules / scale)} {unit}"
+    return f"{_short(picojoules)} pJ"
 
 
 def format_amount(amount: float) -> str:

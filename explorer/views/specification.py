@@ -30,6 +30,7 @@ from explorer.views.numbers import (
     format_exact,
     format_nanoseconds,
     format_percent,
+    format_picojoules,
     format_seconds,
 )
 from explorer.views.theme import BLUE, LIGHT, VERMILLION, Look, mix
@@ -57,6 +58,7 @@ FORMATS: Mapping[str, Format] = {
     "bytes": Format(text=format_bytes),
     "seconds": Format(text=format_seconds),
     "nanoseconds": Format(text=format_nanoseconds),
+    "picojoules": Format(text=format_picojoules),
     "amount": Format(text=format_amount),
     "percent": Format(text=format_percent),
     "error": Format(text=format_error),

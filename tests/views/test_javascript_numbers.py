@@ -13,6 +13,7 @@ from explorer.views import module, numbers
 PAIRS = {
     "bytesText": numbers.format_bytes,
     "secondsText": numbers.format_seconds,
+    "picojoulesText": numbers.format_picojoules,
     "amountText": numbers.format_amount,
     "errorText": numbers.format_error,
     "decibelsText": numbers.format_decibels,

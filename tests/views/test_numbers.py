@@ -42,6 +42,21 @@ def test_times_take_the_unit_that_fits(seconds: float, text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("picojoules", "text"),
+    [
+        (0, "0 pJ"),
+        (0.3, "0.3 pJ"),
+        (999.6, "1 nJ"),
+        (20_680_099, "20.7 µJ"),
+        (3e12, "3,000 mJ"),
+        (float("inf"), "∞"),
+    ],
+)
+def test_energies_take_the_unit_that_fits(picojoules: float, text: str) -> None:
+    assert numbers.format_picojoules(picojoules) == text
+
+
+@pytest.mark.parametrize(
     ("error", "text"),
     [
         (0, "0"),

@@ -21,6 +21,12 @@ const SECONDS = [
   [1e-6, "µs"],
 ];
 /** @type {[number, string][]} */
+const PICOJOULES = [
+  [1e9, "mJ"],
+  [1e6, "µJ"],
+  [1e3, "nJ"],
+];
+/** @type {[number, string][]} */
 const AMOUNTS = [
   [1e12, "T"],
   [1e9, "G"],
@@ -50,6 +56,14 @@ export function secondsText(seconds) {
     if (seconds >= 0.9995 * scale) return `${short(seconds / scale)} ${unit}`;
   }
   return `${short(seconds / 1e-9)} ns`;
+}
+
+export function picojoulesText(picojoules) {
+  if (!Number.isFinite(picojoules)) return notFinite(picojoules);
+  for (const [scale, unit] of PICOJOULES) {
+    if (picojoules >= 0.9995 * scale) return `${short(picojoules / scale)} ${unit}`;
+  }
+  return `${short(picojoules)} pJ`;
 }
 
 export function amountText(amount) {

@@ -6,7 +6,15 @@
 //           task: [right, source, total], bitExact, data: {words}}}
 
 import {amountOf} from "./lever_words.js";
-import {bytesText, decode, decibelsText, errorText, exactText, secondsText} from "./numbers.js";
+import {
+  bytesText,
+  decode,
+  decibelsText,
+  errorText,
+  exactText,
+  picojoulesText,
+  secondsText,
+} from "./numbers.js";
 
 const known = (value) => (value === null || value === undefined ? null : decode(value));
 const counted = (index) => (branch) => known(branch.numbers?.counted?.[index]);
@@ -63,7 +71,7 @@ export const COLUMNS = [
     id: "energy",
     title: "energy",
     value: counted(2),
-    text: (picojoules) => `${exactText(Math.round(picojoules / 1e3))} nJ`,
+    text: picojoulesText,
     quantity: "cycles",
   },
   {

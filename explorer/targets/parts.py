@@ -84,6 +84,9 @@ class Memory:
     latency_cycles: Cycles = 0
     """From a request to its first byte."""
     energy_picojoules_per_byte: Picojoules | None = None
+    """Read or written; None: estimated from its size (`explorer.targets.npu.energy`)."""
+    energy_source: str = ""
+    """Who says so."""
 
     @property
     def lane_bytes(self) -> int | None:
@@ -125,7 +128,8 @@ class MatrixEngine:
     latency_cycles: Cycles = 0
     """From the last step to its result."""
     energy_picojoules_per_operation: Picojoules | None = None
-    """Of one multiply-accumulate."""
+    """Of one multiply-accumulate; None: estimated from its widths."""
+    energy_source: str = ""
 
 
 @dataclass(frozen=True)
@@ -149,7 +153,8 @@ class VectorEngine:
     """Of a division of 60 bits by as many, of which a softmax has one a row, and a normalization
     one and a root, which takes as long."""
     energy_picojoules_per_operation: Picojoules | None = None
-    """Of one operation on one number."""
+    """Of one operation on one number; None: estimated from the width of accumulators."""
+    energy_source: str = ""
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from explorer.backends.npu.executable import NpuProgram
 from explorer.backends.npu.network import Network
 from explorer.backends.npu.occupancy import scratchpads_of, uses_of
 from explorer.backends.npu.roofs import (
+    energy_of,
     layer_bound_cycles,
     least_cycles,
     memory_rates,
@@ -28,6 +29,7 @@ from explorer.results.runs.counted import (
     SearchedLayer,
 )
 from explorer.runtime.npu import Simulation
+from explorer.targets.npu.energy import figures
 from explorer.targets.npu.machine import Machine
 
 
@@ -50,7 +52,6 @@ def counted_run(
     cycles = macs = predicted = 0
     is_predicted = True
     bound_cycles, bound_bytes = 0.0, 0
-    energies: list[float | None] = []
     for program in programs:
         found = program.simulation
         assert found is not None
@@ -73,7 +74,6 @@ def counted_run(
         busy.update(found.busy_cycles)
         for queue, causes in found.stalls.items():
             stalls.update({(queue, cause): count for cause, count in causes.items()})
-        energies.append(found.energy_picojoules)
     machine = programs[0].network.machine
     return CountedRun(
         cycles=cycles,
@@ -85,7 +85,8 @@ def counted_run(
         busy_cycles=tuple(busy.items()),
         stalls=tuple((queue, cause, count) for (queue, cause), count in stalls.items()),
         layers=tuple(layers),
-        energy_picojoules=None if None in energies else sum(e or 0.0 for e in energies),
+        energy_picojoules=sum(layer.energy_picojoules for layer in layers),
+        energy_sources=tuple((f.part, f.source) for f in figures(machine)),
         scratchpads=scratchpads_of(machine),
         memories=memory_rates(machine),
         bound_cycles=bound_cycles if is_predicted else None,
@@ -152,6 +153,7 @@ def _layers(
                 memory_bytes=tuple(
                     (name, size) for name, size in work.memory_bytes.items() if size
                 ),
+                energy=energy_of(work, network.machine),
                 least_cycles=least,
                 bound=bound,
                 bound_bytes=None if mine is None else mine.traffic_bytes,

@@ -3,6 +3,7 @@
     work = work_of(section.instructions, machine)
     work.array_macs, work.memory_bytes         {"sram": 4096, "flash": 9216}
     least_cycles(section.macs, work, machine)  (1234.3, "flash")
+    energy_of(work, machine)                   (("matrix engine", 2764.8), ("sram", 4096.0), ...)
 
 Peaks follow from the target file and are never measured: one step of the array in so many cycles,
 and bytes per cycle of each route on all channels of its DMA engine. Starts, latencies and banks are
@@ -22,10 +23,9 @@ from explorer.backends.npu.network import Network
 from explorer.npu.cost.bounds import LayerBytes
 from explorer.npu.cost.steps import region_of
 from explorer.results.runs.counted import MemoryRate
-from explorer.targets.npu.instructions import Instruction, Load, Multiply, Transfer
+from explorer.targets.npu.energy import MATRIX, VECTOR, figures
+from explorer.targets.npu.instructions import Instruction, Load, Loop, Multiply, RowLoop, Transfer
 from explorer.targets.npu.machine import Machine
-
-ARRAY = "matrix engine"
 
 
 @dataclass
@@ -37,25 +37,79 @@ class Work:
     """By the memory that they are read from or written to."""
     memory_cycles: dict[tuple[int, str], Fraction] = field(default_factory=dict)
     """By DMA engine and memory: what these bytes take on one channel."""
+    scratchpad_bytes: Counter[str] = field(default_factory=Counter)
+    """Read and written: by transfers, as operands of the array, by the vector engine."""
+    vector_operations: int = 0
+    """Of one number each."""
 
 
 def work_of(instructions: Sequence[Instruction], machine: Machine) -> Work:
     work = Work()
     for op in instructions:
-        if isinstance(op, Transfer) and not op.on_chip:
-            space = machine.by_content[op.memory]
-            size = op.y_size * op.x_size * space.global_bytes
-            region = region_of(machine, op.global_address * space.global_bytes).name
-            route = machine.route[region, space.memory, isinstance(op, Load)]
-            key = route.engine, region
-            work.memory_bytes[region] += size
-            before = work.memory_cycles.get(key, Fraction(0))
-            work.memory_cycles[key] = before + size / route.bytes_per_cycle
+        if isinstance(op, Transfer):
+            _add_transfer(work, op, machine)
         elif isinstance(op, Multiply) and not op.reset:
-            steps = op.outer * op.inner * (op.micro_end - op.micro_begin)
-            each = machine.rows_per_element * machine.rows * machine.columns
-            work.array_macs += steps * op.batch * each
+            _add_products(work, op, machine)
+        elif isinstance(op, Loop):
+            _add_vectors(work, op, machine)
     return work
+
+
+def _add_transfer(work: Work, op: Transfer, machine: Machine) -> None:
+    space = machine.by_content[op.memory]
+    rows, columns = op.y_size, op.x_size
+    moved = rows * columns
+    written = (rows + op.y_pad_before + op.y_pad_after) * (
+        columns + op.x_pad_before + op.x_pad_after
+    )
+    work.scratchpad_bytes[machine.scratchpads[space.memory].name] += written * space.element_bytes
+    if op.on_chip:
+        inside = machine.by_content["activations"]
+        name = machine.scratchpads[inside.memory].name
+        work.scratchpad_bytes[name] += moved * space.global_bytes
+        return
+    size = moved * space.global_bytes
+    region = region_of(machine, op.global_address * space.global_bytes).name
+    route = machine.route[region, space.memory, isinstance(op, Load)]
+    key = route.engine, region
+    work.memory_bytes[region] += size
+    work.memory_cycles[key] = (
+        work.memory_cycles.get(key, Fraction(0)) + size / route.bytes_per_cycle
+    )
+
+
+def _add_products(work: Work, op: Multiply, machine: Machine) -> None:
+    """The array holds its sums, and a block of weights for as many rows as it takes at once."""
+    steps = op.outer * op.inner * (op.micro_end - op.micro_begin)
+    each = machine.rows_per_element * machine.rows * machine.columns
+    work.array_macs += steps * op.batch * each
+    at_once = machine.batch // machine.rows_per_element
+    for content, reads in (("activations", op.batch), ("weights", -(-op.batch // at_once))):
+        space = machine.by_content[content]
+        name = machine.scratchpads[space.memory].name
+        work.scratchpad_bytes[name] += steps * reads * space.element_bytes
+
+
+def _add_vectors(work: Work, op: Loop, machine: Machine) -> None:
+    """Each operation reads a number of the accumulators and writes one; a row that becomes another
+    goes through three times."""
+    steps = op.outer * op.inner * (op.micro_end - op.micro_begin)
+    elements = steps * (3 * op.count if isinstance(op, RowLoop) else 1)
+    space = machine.by_content["accumulators"]
+    name = machine.scratchpads[space.memory].name
+    work.scratchpad_bytes[name] += 2 * elements * space.element_bytes
+    work.vector_operations += elements * machine.columns * machine.rows_per_element
+
+
+def energy_of(work: Work, machine: Machine) -> tuple[tuple[str, float], ...]:
+    """Picojoules by engine, scratchpad and memory; those of nothing are left out."""
+    amounts = {MATRIX: work.array_macs, VECTOR: work.vector_operations}
+    amounts |= work.scratchpad_bytes | work.memory_bytes
+    return tuple(
+        (figure.part, figure.picojoules * amounts[figure.part])
+        for figure in figures(machine)
+        if amounts.get(figure.part)
+    )
 
 
 def peak_macs_per_cycle(machine: Machine) -> float:
@@ -66,7 +120,7 @@ def peak_macs_per_cycle(machine: Machine) -> float:
 def least_cycles(macs: int, work: Work, machine: Machine) -> tuple[float, str]:
     """Cycles at the peaks, and what takes them: memories behind one DMA engine share its
     channels, and of these the one is named that takes most of them."""
-    found = [(macs / peak_macs_per_cycle(machine), ARRAY)]
+    found = [(macs / peak_macs_per_cycle(machine), MATRIX)]
     for number, engine in enumerate(machine.dma_engines):
         mine = {memory: c for (e, memory), c in work.memory_cycles.items() if e == number}
         if mine:

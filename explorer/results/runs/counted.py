@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 
@@ -143,6 +144,8 @@ class CountedLayer:
     """Of the matrix engine, those on padding included."""
     memory_bytes: tuple[tuple[str, int], ...] = ()
     """Between each memory and the scratchpads, micro-operations included."""
+    energy: tuple[tuple[str, float], ...] = ()
+    """Picojoules by engine, scratchpad and memory."""
     least_cycles: float = 0.0
     """What `macs` and `memory_bytes` take at the machine's peaks: the layer's roof."""
     bound: str = ""
@@ -175,6 +178,10 @@ class CountedLayer:
     @property
     def bytes(self) -> int:
         return sum(size for _, size in self.memory_bytes)
+
+    @property
+    def energy_picojoules(self) -> float:
+        return sum(picojoules for _, picojoules in self.energy)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,6 +219,9 @@ class CountedRun:
     """Cycles that a queue waited, by queue and cause."""
     layers: tuple[CountedLayer, ...]
     energy_picojoules: float | None = None
+    """Of all layers; None in older traces."""
+    energy_sources: tuple[tuple[str, str], ...] = ()
+    """By engine, scratchpad and memory: where its figure is from."""
     scratchpads: tuple[ScratchpadRecord, ...] = ()
     memories: tuple[MemoryRate, ...] = ()
     """Of the machine, in the order of its addresses."""
@@ -228,6 +238,14 @@ class CountedRun:
     def bytes(self) -> int:
         """Between global memory and scratchpads."""
         return sum(size for _, size in (*self.loaded_bytes, *self.stored_bytes))
+
+    @property
+    def energy_by_part(self) -> dict[str, float]:
+        """Picojoules of all layers by engine, scratchpad and memory, the largest first."""
+        parts: Counter[str] = Counter()
+        for layer in self.layers:
+            parts.update(dict(layer.energy))
+        return dict(parts.most_common())
 
     @property
     def utilization(self) -> float:

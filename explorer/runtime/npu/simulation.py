@@ -110,8 +110,6 @@ class Simulation:
     """By queue and cause: what its instructions waited for."""
     utilization: float
     """Multiply-accumulates over what the matrix engine could have done in as many cycles."""
-    energy_picojoules: float | None
-    """Of transfers and multiply-accumulates; None where the target does not say all of it."""
 
 
 def simulate(
@@ -400,28 +398,4 @@ def _read(
             for i, name in enumerate(names)
         },
         utilization=counters.macs / most if most else 0.0,
-        energy_picojoules=_energy(machine, counters),
     )
-
-
-def _energy(machine: Machine, counters: Counters) -> float | None:
-    """Bytes through the first region and their scratchpads, and multiply-accumulates."""
-    each = machine.matrix.energy_picojoules_per_operation
-    outside = machine.energy_picojoules_per_byte
-    if each is None or outside is None:
-        return None
-    total = counters.macs * each
-    for moved in (counters.loaded_bytes, counters.stored_bytes):
-        for content, size in moved.items():
-            pad = machine.scratchpads[machine.by_content[content].memory]
-            if pad.energy_picojoules_per_byte is None:
-                return None
-            total += size * (outside + pad.energy_picojoules_per_byte)
-    inside = machine.scratchpads[machine.by_content["activations"].memory]
-    for content, size in counters.on_chip_bytes.items():
-        pad = machine.scratchpads[machine.by_content[content].memory]
-        ends = (inside.energy_picojoules_per_byte, pad.energy_picojoules_per_byte)
-        if None in ends:
-            return None
-        total += size * sum(end or 0.0 for end in ends)
-    return total

@@ -120,6 +120,8 @@ class Region:
     start_bytes: int
     size_bytes: int | None
     latency_cycles: int
+    energy_picojoules_per_byte: float | None = None
+    energy_source: str = ""
 
 
 @dataclass(frozen=True)
@@ -159,8 +161,6 @@ class Machine:
     scheme: Scheme | Literal[""] = ""
     """Of requantization; empty where the target does not say one."""
     rounding: Rounding | Literal[""] = ""
-    energy_picojoules_per_byte: float | None = None
-    """Of global memory; None where one of its memories does not say it, or they differ."""
 
     def __hash__(self) -> int:
         """Of few fields: machines are keys of caches that are read for every instruction."""
@@ -316,7 +316,6 @@ def describe(target: Described) -> Machine:
         routes=(),
         scheme=target.requantization.scheme if target.requantization else "",
         rounding=target.requantization.rounding if target.requantization else "",
-        energy_picojoules_per_byte=_energy(target.memories),
     )
     _check_counts(machine)
     _check_vector(machine)
@@ -388,11 +387,6 @@ def _check_counts(machine: Machine) -> None:
             )
 
 
-def _energy(memories: Sequence[Memory]) -> float | None:
-    found = {m.energy_picojoules_per_byte for m in memories if m.kind == "dram"}
-    return found.pop() if len(found) == 1 else None
-
-
 def _check_vector(machine: Machine) -> None:
     vector = machine.vector
     if vector is None:
@@ -447,7 +441,15 @@ def _regions(target: Described) -> tuple[Region, ...]:
         if found and found[-1].size_bytes is None:
             refuse(f"memories.{found[-1].name}.size_bytes", "is missing, expected a number: "
                    f"memory {memory.name} lies behind it")  # fmt: skip
-        found.append(Region(memory.name, start, memory.size_bytes, memory.latency_cycles))
+        region = Region(
+            name=memory.name,
+            start_bytes=start,
+            size_bytes=memory.size_bytes,
+            latency_cycles=memory.latency_cycles,
+            energy_picojoules_per_byte=memory.energy_picojoules_per_byte,
+            energy_source=memory.energy_source,
+        )
+        found.append(region)
         start += memory.size_bytes or 0
     if not found:
         refuse("memories", "have none of kind dram, expected one that scratchpads are loaded from")

@@ -129,12 +129,3 @@ def test_instructions_of_a_queue_follow_one_another():
     assert result.busy_cycles["load"] == busy
     macs = VTA.batch * VTA.rows * VTA.columns
     assert result.utilization == result.counters.macs / (macs * result.cycles)
-
-
-def test_energy_is_told_where_the_target_says_all_of_it():
-    assert run(load()).energy_picojoules is None
-    priced = {f"memories.{m.name}.energy_picojoules_per_byte": 1.0 for m in VTA.scratchpads}
-    priced["memories.dram.energy_picojoules_per_byte"] = 20.0
-    priced["engines.matrix.energy_picojoules_per_operation"] = 0.5
-    result = run(load(), multiply(10), machine=machine("vta-16", **priced))
-    assert result.energy_picojoules == 16 * 16 * 21.0 + 10 * 256 * 0.5

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from explorer.results import AccuracyReport, NearTie, OutsideIndex, TensorError
     from explorer.results.hard import HardVerdict
     from explorer.results.runs.arena import ArenaRecord
+    from explorer.results.runs.counted import CountedRun
 
 SUMMARY = "compare the program after every pass with the source model"
 NOT_PASSED = 1
@@ -365,6 +366,7 @@ def counters(compilation: Compilation, inputs: Mapping[str, np.ndarray]) -> dict
         "traffic_bytes": found.bytes if found else 0,
         "bound_cycles": found.bound_cycles if found else 0.0,
         "bound_traffic_bytes": found.bound_bytes if found else 0,
+        "energy": _energy(found),
         "groups": [list(group) for group in found.groups] if found else [],
         "search": [asdict(one) for one in found.searches] if found else [],
         "utilization": found.utilization if found else 0.0,
@@ -372,6 +374,18 @@ def counters(compilation: Compilation, inputs: Mapping[str, np.ndarray]) -> dict
             {"operation": operation, "device": device, "reason": reason}
             for operation, device, reason in compilation.placed_elsewhere
         ],
+    }
+
+
+def _energy(found: CountedRun | None) -> dict:
+    """All of it, by part, by layer, and where the figures are from."""
+    if found is None:
+        return {}
+    return {
+        "picojoules": found.energy_picojoules,
+        "parts": found.energy_by_part,
+        "layers": {layer.operation: layer.energy_picojoules for layer in found.layers},
+        "sources": dict(found.energy_sources),
     }
 
 

@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     from explorer.compilation.compiled import Compiled
     from explorer.results.runs.counted import CountedRun
 
+MAX_PARTS = 4
+"""Of a machine: those that take most of the energy."""
 MAX_REASONS = 12
 """Operations of the host that are listed; of the rest the number is said."""
 
@@ -37,8 +39,19 @@ def run_lines(found: CountedRun) -> list[str]:
             f"and {found.bytes / found.bound_bytes:.1f} times the {found.bound_bytes:,} bytes that "
             "no schedule goes below"
         )
+    if found.energy_picojoules:
+        lines.append(_energy(found, found.energy_picojoules))
     waits = ", ".join(f"{queue} {count:,} for {cause}" for queue, cause, count in found.stalls)
     return [*lines, f"waited cycles: {waits}"] if waits else lines
+
+
+def _energy(found: CountedRun, picojoules: float) -> str:
+    """All of it, and the parts that take most."""
+    from explorer.views.numbers import format_percent, format_picojoules
+
+    largest = list(found.energy_by_part.items())[:MAX_PARTS]
+    parts = ", ".join(f"{part} {format_percent(one / picojoules)}" for part, one in largest)
+    return f"{format_picojoules(picojoules)} by the target's figures or estimates: {parts}"
 
 
 def host_lines(compiled: Compiled) -> list[str]:

@@ -88,7 +88,7 @@ def _value(part: str, text: str) -> Value:
 
 
 def sweep_machines(
-    models: Sequence[Path],
+    models: Sequence[str | Path],
     base: str,
     varied: Sequence[Varied],
     *,
@@ -105,6 +105,7 @@ def sweep_machines(
     Raises:
         InputError: for a field that the base has not, a base without a simulator, too many points.
     """
+    models = [Path(model) for model in models]
     _check(base, varied, models)
     combinations = [
         tuple(zip((v.path for v in varied), values, strict=True))

@@ -149,7 +149,7 @@ narrow.check(
 #
 # ## Which machine is worth building?
 #
-# A machine that another one beats in cycles, multipliers, traffic and scratchpad is not. The rest is the *Pareto front*, marked in the table. Here eight arrays compete; look for three of 128 multipliers.
+# A machine that another one beats in cycles, multipliers, traffic, scratchpad and energy is not. The rest is the *Pareto front*, marked in the table. Here eight arrays compete; look for three of 128 multipliers.
 
 # %%
 fields = ("rows=4,8", "columns=8,16", "batch=2,4")

@@ -79,7 +79,7 @@ def test_the_front_is_what_no_other_machine_is_better_than():
 # Two seconds: three machines are compiled for and simulated.
 def test_points_are_what_the_compiler_and_the_simulator_say(tmp_path: Path):
     varied = [parse_field("engines.matrix.rows=8"), parse_field("engines.matrix.columns=8,7")]
-    found = sweep_machines([MODEL], "tiny-8", varied, jobs=1, journal=tmp_path / "j")
+    found = sweep_machines([str(MODEL)], "tiny-8", varied, jobs=1, journal=tmp_path / "j")
     assert len(found.points) + len(found.skipped) == 2
     plain = explorer.compile(MODEL, load_target("tiny-8", {"engines.matrix.rows": 8}))
     plain.run(plain.example_inputs())

@@ -15,6 +15,7 @@ from explorer.views.numbers import (
     format_count,
     format_exact,
     format_percent,
+    format_picojoules,
 )
 from explorer.views.payload.counted_layers import layers_payload
 from explorer.views.specification import (
@@ -73,6 +74,13 @@ COLUMNS = (
         title="bytes",
         format="bytes",
         hint="between global memory and scratchpads",
+        moves="cycles",
+    ),
+    Column(
+        key="energy",
+        title="energy",
+        format="picojoules",
+        hint="of engines, scratchpads and memories, by the target's figures or estimates",
         moves="cycles",
     ),
     Column(
@@ -164,6 +172,10 @@ def _row(layer: CountedLayer, run: CountedRun) -> Row:
             "bytes": Cell(
                 value=layer.bytes,
                 exact=", ".join(f"{name} {size:,}" for name, size in layer.memory_bytes),
+            ),
+            "energy": Cell(
+                value=layer.energy_picojoules if layer.energy else None,
+                exact=", ".join(f"{part} {format_picojoules(pj)}" for part, pj in layer.energy),
             ),
             "kept": layer.kept_bytes,
             "of_bound": Cell(

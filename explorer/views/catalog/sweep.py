@@ -50,7 +50,7 @@ def sweep(found: MachineSweep) -> Specification:
             Column(key="traffic", title="traffic", format="bytes"),
             Column(key="scratchpads", title="scratchpads", format="bytes"),
             Column(key="multipliers", title="multipliers", format="count"),
-            Column(key="energy", title="energy, µJ", format="decimal"),
+            Column(key="energy", title="energy", format="picojoules"),
             Column(key="elsewhere", title="elsewhere", format="count", hint="operations in C"),
         ),
         rows=tuple(_row(found.points[i], i in front) for i in order),
@@ -77,7 +77,6 @@ def _label(fields: Sequence[tuple[str, int | float | str]]) -> str:
 
 
 def _row(point: MachinePoint, is_front: bool) -> Row:
-    energy = point.energy_picojoules
     return Row(
         cells={
             "front": Cell(value=is_front, text=" ", look=FRONT) if is_front else None,
@@ -86,7 +85,7 @@ def _row(point: MachinePoint, is_front: bool) -> Row:
             "traffic": point.traffic_bytes,
             "scratchpads": point.scratchpad_bytes,
             "multipliers": point.mac_units,
-            "energy": None if energy is None else energy / 1e6,
+            "energy": point.energy_picojoules,
             "elsewhere": point.elsewhere or None,
         },
         is_quiet=not is_front,

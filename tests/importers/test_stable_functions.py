@@ -14,9 +14,12 @@ import pytest
 from onnx import helper
 
 import explorer as ex
+from explorer.importers.tflite.file.reading import read
 from explorer.ir.evaluation import outputs_by_name
 from explorer.ir.program import Snapshot
 from tests.importers.pytorch_models import Program, ints, ref
+from tests.importers.tflite_nodes import floats
+from verification.conformance.tflite.models import TensorOf, one_operator
 
 FAR = np.random.default_rng(5).normal(3000, 1, (2, 4, 5, 6))
 """Mean 3,000, deviation 1: E[x^2] - E[x]^2 has no digit left in f32."""
@@ -300,3 +303,15 @@ def test_what_is_no_number_is_quantized_to_the_least_integer(zero, make_model, t
     read = ex.load(path)
     for found in (*ex.interpret(read, {"x": x}).values(), *ex.compile(read).run({"x": x}).values()):
         np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("beta", [0.5, 1.0, 3.0])
+def test_a_softmax_of_scaled_logits_does_not_overflow(beta: float):
+    x = np.array([[3.4e38, 1, -3.4e38], [2e38, 2e38, 0], [0.5, -1, 2]], np.float32)
+    result = TensorOf(name="y", shape=x.shape)
+    file = one_operator(
+        "SOFTMAX", [floats("x", *x.shape)], [result], "SoftmaxOptions", {"Beta": beta}
+    )
+    found = ex.interpret(read(memoryview(file), "softmax"), {"x": x})["y"]
+    powers = np.exp(beta * (x.astype(np.float64) - x.max(-1, keepdims=True)))
+    np.testing.assert_allclose(found, powers / powers.sum(-1, keepdims=True), 1e-6, 1e-30)

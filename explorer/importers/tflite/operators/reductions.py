@@ -149,9 +149,9 @@ def softmax(node: TfliteNode, build: Build) -> Expr:
 
     Source of the latter: tensorflow/lite/kernels/internal/reference/softmax.h.
     """
-    x = node.operand(0, build)
+    x, beta = node.operand(0, build), node.number("beta", 1.0)
     if node.is_quantized:
-        to, beta = node.require_quantized(), node.number("beta", 1.0)
+        to = node.require_quantized()
         source = kind_of(node.tensor(0))
         types = node.tensor(0).element_type, node.result.element_type
         if types == ("int16", "int16") and source is not None:
@@ -160,8 +160,10 @@ def softmax(node: TfliteNode, build: Build) -> Expr:
         if types[0] == "int16":
             raise Unsupported(f"from {types[0]} to {types[1]} it cannot be imported yet")
         return build.value(FixedPointSoftmaxOp, [x], axis=x.rank - 1, beta=beta, to=to)
-    scaled = x.scaled(node.number("beta", 1.0))
-    return build.value(SoftmaxOp, [scaled], axis=x.rank - 1, logarithm=False)
+    axis = x.rank - 1
+    if beta > 1:  # the product with the greatest number may overflow
+        x = x - x.max([axis], True)
+    return build.value(SoftmaxOp, [x.scaled(beta)], axis=axis, logarithm=False)
 
 
 def log_softmax(node: TfliteNode, build: Build) -> Expr:

@@ -1,14 +1,17 @@
 """How the app begins: with the first model, with another one after it, with one that fails."""
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from playwright.sync_api import expect
 
 import explorer
+from explorer.compilation import Compilation
 from explorer.compilation.inspecting import read_trace
 from explorer.results import Trace
+from explorer.results.runs.counted import CountedRun
 from explorer.views.module import explorer_module
 from explorer.views.trace_payload import encode, trace_payload
 
@@ -86,12 +89,38 @@ def show_as_read_then_compiled(page: Any) -> None:
     page.locator(".node", has_text="Relu").first.click()
     expect(page.locator(".subject")).to_contain_text("relu1")
     there = {**SESSION, "model": "m", "branch": "1", "status": "idle", "progress": None}
-    trace = explorer.compile(model).trace()
-    page.evaluate(tell, [there, shown("1", 2, trace)])
+    compilation = explorer.compile(model)
+    page.evaluate(tell, [there, shown("1", 2, compilation.trace())])
     page.locator('.frame[data-branch="1"]').wait_for()
     expect(page.locator(".node.selected")).to_contain_text("Relu")
     expect(page.locator('.pass-row[aria-current="step"] .pass-name')).to_have_text("model")
     expect(page.locator('.dock [aria-selected="true"]')).to_contain_text("memory")
+    layers = page.locator('.dock .tab[data-tab="layers"]')
+    expect(layers).to_have_count(0)
+    page.locator('.dock .tab[data-tab="memory"]').focus()
+    page.evaluate(tell, [there, shown("1", 3, counted(compilation))])
+    expect(layers).to_be_visible()
+    expect(page.locator('.dock .tab[data-tab="memory"]')).to_be_focused()
+    expect(page.locator('.dock [aria-selected="true"]')).to_contain_text("memory")
+
+
+def counted(compilation: Compilation) -> Trace:
+    """Its trace once it was measured on a machine that counts cycles."""
+    compilation.profile()
+    trace = compilation.trace()
+    assert trace.profile is not None
+    run = CountedRun(
+        cycles=9,
+        predicted_cycles=9,
+        macs=0,
+        peak_macs_per_cycle=1,
+        loaded_bytes=(),
+        stored_bytes=(),
+        busy_cycles=(),
+        stalls=(),
+        layers=(),
+    )
+    return replace(trace, profile=replace(trace.profile, counted=run))
 
 
 def shown(branch: str, revision: int, trace: Trace) -> dict[str, Any]:

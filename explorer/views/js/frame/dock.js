@@ -17,16 +17,15 @@ export function dockTabs(app) {
 
 export function dockPane(app) {
   const {store} = app;
-  const tabs = dockTabs(app).map((tab) => ({
-    ...tab,
-    note: countOf(app, tab),
-  }));
-  const row = tabRow(
-    tabs,
-    store.get().dock,
-    (dock) => store.set({dock}),
-    "about the whole program",
-  );
+  const rowOf = (shown) =>
+    tabRow(
+      shown.map((tab) => ({...tab, note: countOf(app, tab)})),
+      store.get().dock,
+      (dock) => store.set({dock}),
+      "about the whole program",
+    );
+  let tabs = dockTabs(app);
+  let row = rowOf(tabs);
   const aside = element("span", {class: "dock-aside"});
   const body = element("div", {class: "dock-body", role: "tabpanel"});
   const node = element(
@@ -84,13 +83,25 @@ export function dockPane(app) {
 
   // More is known: what is shown is drawn anew only where it shows that.
   function learn(before, now) {
-    const shown = dockTabs(app);
-    for (const tab of shown) {
+    const idsBefore = String(tabs.map(({id}) => id));
+    tabs = dockTabs(app);
+    if (String(tabs.map(({id}) => id)) !== idsBefore) showTabs();
+    for (const tab of tabs) {
       const note = row.querySelector(`[data-tab="${tab.id}"] .note`);
       if (note) note.textContent = countOf(app, tab);
     }
-    const {needs, uses} = shown.find((tab) => tab.id === shownDock) ?? {needs: [], uses: []};
+    const {needs, uses} = tabs.find((tab) => tab.id === shownDock) ?? {needs: [], uses: []};
     if ([...needs, ...uses].some((name) => before[name] !== now[name])) update();
+  }
+
+  // Views of parts that came later have tabs from then on.
+  function showTabs() {
+    const fresh = rowOf(tabs);
+    const isFocused = row.contains(row.getRootNode().activeElement);
+    row.replaceWith(fresh);
+    row = fresh;
+    markTab(row, shownDock);
+    if (isFocused) row.querySelector('[aria-selected="true"]')?.focus({preventScroll: true});
   }
 
   store.subscribe((_, changed) => {

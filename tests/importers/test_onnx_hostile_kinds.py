@@ -170,3 +170,25 @@ def test_a_pad_cuts_before_it_continues_what_is_left(mode: str, pads: tuple[int,
     left = x[:, max(-pads[0], 0) : 6 + min(pads[1], 0)]
     around = [(0, 0), (max(pads[0], 0), max(pads[1], 0))]
     np.testing.assert_array_equal(found, np.pad(left, around, mode))  # pyright: ignore
+
+
+@pytest.mark.parametrize(("operator", "gates"), [("LSTM", 4), ("GRU", 3), ("RNN", 1)])
+@pytest.mark.parametrize(("direction", "count"), [("forward", 1), ("bidirectional", 2)])
+def test_a_sequence_without_a_step_ends_in_zeros(
+    operator: str, gates: int, direction: str, count: int
+):
+    """Whatever its initial state is, as in onnxruntime; its neighbour does not notice."""
+    random = np.random.default_rng(8)
+    shapes = {"x": (3, 2, 4), "w": (count, gates * 3, 4), "r": (count, gates * 3, 3)}
+    shapes |= {"h": (count, 2, 3)} | ({"c": (count, 2, 3)} if operator == "LSTM" else {})
+    arrays = {n: random.standard_normal(s).astype(np.float32) for n, s in shapes.items()}
+    results = "y, yh, yc" if operator == "LSTM" else "y, yh"
+    text = f"""g ({", ".join(f"float[{','.join(map(str, s))}] {n}" for n, s in shapes.items())},
+        int32[2] n) => ({", ".join(f"float[] {name}" for name in results.split(", "))}) {{
+      {results} = {operator} <hidden_size = 3, direction = "{direction}"> (
+        x, w, r, , n, {", ".join([*shapes][3:])}) }}"""
+    found = run(text, *arrays.values(), np.array([2, 0], np.int32))
+    other = run(text, *arrays.values(), np.array([2, 3], np.int32))
+    for result, full in zip(found, other, strict=True):
+        assert not result[..., 1, :].any() and full[..., 1, :].all()
+        np.testing.assert_array_equal(result[..., 0, :], full[..., 0, :])

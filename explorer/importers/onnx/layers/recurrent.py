@@ -12,7 +12,7 @@ import numpy as np
 
 from explorer.importers.building import build as building
 from explorer.importers.building.attention_scores import counted
-from explorer.importers.building.expr import Expr
+from explorer.importers.building.expr import Expr, where
 from explorer.importers.building.recurrence import (
     Activation,
     Direction,
@@ -123,6 +123,7 @@ def _directions(node: Node, kind: _Kind, build: Build, is_quantized: bool) -> Se
     _check_layer(node, kind, (directions, rows, hidden), x, build, is_quantized)
     activations = _activations(node, kind, directions)
     valid = _validity(node, x, build)
+    initial = [_of_sequences(given, node.optional(4), build) for given in initial]
     is_reverse = node.text("direction", "forward") == "reverse"
     outputs: list[Expr] = []
     finals: list[State] = []
@@ -274,6 +275,17 @@ def _initial(given: Expr | None, index: int, hidden: int, x: Expr) -> Expr:
     if given is not None:
         return given.slice(0, index, index + 1).squeeze([0])
     return x.constant(0).broadcast_to([x.dim(1), hidden])
+
+
+def _of_sequences(given: Expr | None, lengths: Expr | None, build: Build) -> Expr | None:
+    """Initial states (directions, batch, hidden) with 0 for sequences without a step, which is
+    their last state in onnxruntime."""
+    if given is None or lengths is None:
+        return given
+    known = build.knowledge.array(lengths)
+    if known is not None and np.all(known > 0):
+        return given
+    return where((lengths > 0).unsqueeze([0, 2]), given, 0)
 
 
 def _validity(node: Node, x: Expr, build: Build) -> Expr | None:

@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from explorer.ir.rewriting import Declined, Fuel, RewriteOptions, Rule, apply_rules
-from explorer.ir.rewriting.passes import run_pass
+from explorer.ir.rewriting.passes import RulePass, run_pass
 from explorer.ir.top.elementwise import UnaryOp
 from explorer.passes.analysis.matching import is_used_once
 from explorer.passes.fixpoint import FixpointPass
@@ -13,17 +13,20 @@ X = "tensor<4xf32>"
 
 
 class ReluForTanh(Rule):
-    """tanh(x), if all that reads x is a tanh   =>   relu(x)"""
+    """tanh(f(x)), if nothing but f reads x   =>   relu(f(x))"""
 
     matches = (UnaryOp,)
 
     def rewrite(self, op, rewriter):
         if op.kind.data != "tanh":
             return
-        if not isinstance(op.input.owner, UnaryOp):
+        before = op.input.owner
+        if not isinstance(before, UnaryOp):
             return
-        if not is_used_once(op.input.owner):
-            raise Declined("what it reads is needed elsewhere too")
+        if not isinstance(before.input.owner, UnaryOp):
+            return
+        if not is_used_once(before.input.owner):
+            raise Declined("what it is made of is needed elsewhere too")
         rewriter.replace(op, op.altered(kind="relu"))
 
 
@@ -36,7 +39,8 @@ class Walks(FixpointPass):
 
 TEXT = f"""func.func @main(%x: {X}) {{
   %a = top.unary(%x) {{kind = "neg"}} : {X}
-  %y = top.unary(%a) {{kind = "tanh"}} : {X}
+  %f = top.unary(%a) {{kind = "exp"}} : {X}
+  %y = top.unary(%f) {{kind = "tanh"}} : {X}
   %b = top.unary(%a) {{kind = "abs"}} : {X}
   %c = top.unary(%b) {{kind = "abs"}} : {X}
   top.return(%y)
@@ -44,7 +48,7 @@ TEXT = f"""func.func @main(%x: {X}) {{
 
 
 def test_what_becomes_possible_far_away_is_found_by_another_walk(make_program):
-    """%a loses its second reader only after %c and %b are erased, which lie behind %y."""
+    """%a loses its second reader only after %c and %b are erased, which come after %y."""
     result = run_pass(Walks(), make_program(TEXT), RewriteOptions())
     fired = [f"{r.rule} {r.site}" for r in result.rewrites if r.applied]
     assert fired == ["erase-unused c", "erase-unused b", "relu-for-tanh y"]
@@ -65,10 +69,34 @@ def test_a_single_walk_does_not_find_it(make_program):
     assert sum(r.applied for r in once.rewrites) < sum(r.applied for r in again.rewrites)
 
 
+class AbsForExp(Rule):
+    """exp(x), if nothing else reads x   =>   abs(x)"""
+
+    matches = (UnaryOp,)
+
+    def rewrite(self, op, rewriter):
+        if op.kind.data == "exp" and is_used_once(op.input.owner):
+            rewriter.replace(op, op.altered(kind="abs"))
+
+
+def test_the_only_reader_that_is_left_is_looked_at_in_the_same_walk(make_program):
+    """Else a walk would find one step of an unrolled loop, and the next walk the next one."""
+
+    class Once(RulePass):
+        """Both rules."""
+
+        name = "once"
+        rules: ClassVar = (AbsForExp, EraseUnused)
+
+    result = run_pass(Once(), make_program(TEXT), RewriteOptions())
+    fired = [f"{r.rule} {r.site}" for r in result.rewrites if r.applied]
+    assert fired == ["erase-unused c", "erase-unused b", "abs-for-exp f"]
+
+
 def test_a_reason_is_reported_once_however_many_walks_there_are(make_program):
     result = run_pass(Walks(), make_program(TEXT), RewriteOptions())
     declined = [r.reason for r in result.rewrites if not r.applied]
-    assert declined == ["what it reads is needed elsewhere too"]
+    assert declined == ["what it is made of is needed elsewhere too"]
 
 
 def test_walks_end_when_there_is_no_fuel_left(make_program):

@@ -27,6 +27,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -162,7 +163,8 @@ class RecordedRewriter:
         self.artifacts: dict[str, object] = {}
         """What a pass makes besides the IR, by name: a memory plan, schedules of kernels."""
         self.touched: list[Operation] = []
-        """Operations to look at again: users of what changed, and what is new."""
+        """Operations to look at again: users of what changed, what is new, and who became the only
+        reader of a value."""
 
     # -- changes -------------------------------------------------------------------------------
     def insert_before(
@@ -261,8 +263,10 @@ class RecordedRewriter:
 
     def set_operand(self, op: Operation, index: int, value: SSAValue) -> None:
         self._changes(op)
+        old = op.operands[index]
         op.operands[index] = value
         self.touched.append(op)
+        self._touch_only_reader(old)
 
     def set_type(self, value: SSAValue, new_type: Any) -> SSAValue:
         """Gives a value another type (xDSL makes a new value; uses and names follow)."""
@@ -281,11 +285,15 @@ class RecordedRewriter:
 
     def erase(self, op: Operation) -> None:
         """Removes an operation without uses; what it read may now be dead and is looked at."""
+        read: list[SSAValue] = []
         for inner in op.walk():
-            self.touched.extend(o.owner for o in inner.operands if isinstance(o.owner, Operation))
+            read.extend(inner.operands)
             if inner is op or IDENTITY in inner.attributes:
                 self._forget(inner)
+        self.touched.extend(o.owner for o in read if isinstance(o.owner, Operation))
         Rewriter.erase_op(op)
+        for value in read:
+            self._touch_only_reader(value)
 
     def move_before(self, op: Operation, anchor: Operation) -> None:
         """Moves an operation, out of a region too; it stays what it is."""
@@ -370,6 +378,12 @@ class RecordedRewriter:
     def _inherit(self, old: Operation, new: Operation) -> list[Origin | None]:
         inherited = [origin_of(r) for r in old.results]
         return inherited if len(inherited) == len(new.results) else [None] * len(new.results)
+
+    def _touch_only_reader(self, value: SSAValue) -> None:
+        """Many rules ask for a value that nothing else reads, which is so from now on."""
+        first, *others = islice(value.uses, 2) if value.uses else (None,)
+        if first is not None and not others:
+            self.touched.append(first.operation)
 
     def _changes(self, op: Operation) -> None:
         self.has_changed = True

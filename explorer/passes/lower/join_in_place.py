@@ -224,6 +224,9 @@ class _Joining:
     def _give_layout(self, storage: Storage) -> None:
         """All values in the buffer get the padding that one of them needs."""
         for name in storage.tenants:
+            before = self.storages.get(name)
+            if before is not None and before.layout == storage.layout:
+                continue  # as all values of a buffer before
             value = self.values[name]
             if layout_of(value) != storage.layout:
                 kind = with_layout(value.type, storage.layout)

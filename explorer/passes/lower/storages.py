@@ -108,18 +108,17 @@ class Storage:
             if any(low < end and start < high for start, end in moved.values()):
                 raise Refused(f"its place is taken by {name}")
         layout = _common(self.layout, other.layout)
-        fits = (*self.fits, *other.fits, fit)
-        for storage in (self, other):
-            if storage.layout != layout:
-                storage.check_growth(layout)
-        for each in fits:
+        moving = [storage for storage in (self, other) if storage.layout != layout]
+        for storage in moving:
+            storage.check_growth(layout)
+        for each in [*(own for storage in moving for own in storage.fits), fit]:
             each.check(layout)
         return Storage(
             layout=layout,
             tenants={**self.tenants, **other.tenants},
             offsets={**self.offsets, **{n: o + shift for n, o in other.offsets.items()}},
             written={**self.written, **moved},
-            fits=fits,
+            fits=(*self.fits, *other.fits, fit),
             is_input=self.is_input or other.is_input,
         )
 

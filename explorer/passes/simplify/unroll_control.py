@@ -13,7 +13,6 @@ states of the last one that should run are selected.
 
 from __future__ import annotations
 
-import numpy as np
 from xdsl.ir import Block, SSAValue
 
 from explorer.ir.operation import identity_of
@@ -25,11 +24,11 @@ from explorer.ir.types import (
     is_static,
     shape_of,
 )
-from explorer.passes.analysis.matching import weight_name
 from explorer.passes.sizes.written_out import (
     MAX_OPERATIONS,
     check_harmless,
     copy_block,
+    iteration_number,
     join_rows,
     loop_length,
     read_values,
@@ -62,7 +61,7 @@ class UnrollLoop(Rule):
         states: list[SSAValue] = list(op.states)
         rows: list[list[SSAValue]] = [[] for _ in returned.operands[count + self._flags(op) :]]
         for number in range(trips):
-            index = rewriter.add_weight(op, weight_name(op, "number"), np.array(number, np.int64))
+            index = iteration_number(op, number, rewriter)
             flags = [] if op.condition is None else [op.condition]
             values = copy_block(op.body.block, [index, *flags, *states], op, rewriter)
             values = values[self._flags(op) :]
@@ -139,7 +138,7 @@ class MaskIterations(Rule):
         trips, goes_on = self._check(op)
         states: list[SSAValue] = list(op.states)
         for number in range(trips):
-            index = rewriter.add_weight(op, weight_name(op, "number"), np.array(number, np.int64))
+            index = iteration_number(op, number, rewriter)
             before = [goes_on, *states]
             after = copy_block(op.body.block, [index, *before], op, rewriter)
             chosen = []

@@ -44,6 +44,7 @@ from explorer.passes.sizes.written_out import (
     MAX_OPERATIONS,
     check_harmless,
     copy_block,
+    iteration_number,
     join_rows,
     loop_length,
     read_values,
@@ -153,7 +154,7 @@ class WriteOutControl:
         for step in range(most):
             place = most - 1 - step if is_down else step
             runs = _Runs(place, _is_above(limit, place), states[0] if has_flag else None)
-            index = self._weight(op, "number", np.array(step, np.int64))
+            index = iteration_number(op, step, self.rewriter)
             results = copy_block(op.body.block, [index, *states], op, self.rewriter)
             kept: dict[SSAValue, SSAValue] = {}
             for old, new in zip(states, results, strict=False):

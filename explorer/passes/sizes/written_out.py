@@ -88,6 +88,16 @@ def trip_count(op: LoopOp, rewriter: RecordedRewriter) -> int:
     return counted
 
 
+def iteration_number(op: LoopOp, number: int, rewriter: RecordedRewriter) -> SSAValue:
+    """The number of an iteration, counted from 0, as a constant.
+
+    It is stored under a name of its own: a store compares what comes under one name with all that
+    it has under that name.
+    """
+    name = weight_name(op, "number") + (f".{number + 1}" if number else "")
+    return rewriter.add_weight(op, name, np.array(number, np.int64))
+
+
 def copy_block(
     block: Block, arguments: Sequence[SSAValue], anchor: Operation, rewriter: RecordedRewriter
 ) -> list[SSAValue]:

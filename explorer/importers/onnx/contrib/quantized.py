@@ -4,6 +4,10 @@
     QGemm(a, b, c)             top.matmul of quantized matrices, requantized
     QLinearConv                ONNX's own, with channels behind where `channels_last` says so
 
+Results are those of the documented formulas: ties are rounded to even before the zero point is
+added. onnxruntime's sums, products and averages add it first, so that ties differ by one step
+where it is odd.
+
 Reference: onnxruntime, docs/ContribOperators.md.
 """
 

@@ -1,11 +1,12 @@
 """`explorer sweep MODEL... --target BASE --vary FIELD=VALUES -o FRONT.json`: a search of machines.
 
+    explorer sweep net.tflite --target mac-128,edge-64,tiny-8 -o targets.json
     explorer sweep net.tflite --target mac-128 --vary engines.matrix.rows=8,16,32
         --vary memories.buffers.size_bytes=16KiB..256KiB --jobs 2 -o front.json
 
-Every combination is compiled for and simulated once. The file has all points with cycles, traffic,
-scratchpad bytes, multipliers and energy, and the Pareto front; what contradicts itself is skipped
-with the reason. Interrupted, the same command goes on where it was.
+Every combination is compiled for and simulated once. The file has all points with cycles, time,
+traffic, scratchpad bytes, multipliers and energy, and the Pareto front; what contradicts itself is
+skipped with the reason. Interrupted, the same command goes on where it was.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--target",
         required=True,
         metavar="BASE",
-        help="the machine that is varied, or a .toml file",
+        help="the machine that is varied, or a .toml file; several, separated by commas",
     )
     parser.add_argument(
         "--vary",
@@ -60,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
         with Progress("sweeping") as progress:
             found = sweep_machines(
                 arguments.models,
-                arguments.target,
+                [name.strip() for name in arguments.target.split(",")],
                 varied,
                 quantization=arguments.quantize,
                 jobs=arguments.jobs or -1,

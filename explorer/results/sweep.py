@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from explorer.results.displayed import Displayed
 
-OBJECTIVES = ("cycles", "traffic_bytes", "scratchpad_bytes", "mac_units", "energy_picojoules")
-
 
 @dataclass(frozen=True, kw_only=True)
 class ModelOnMachine:
@@ -15,13 +13,15 @@ class ModelOnMachine:
 
     model: str
     cycles: int
+    seconds: float | None
+    """Cycles at the clock of the target; None where it states none."""
     traffic_bytes: int
     """Between global memory and the scratchpads."""
     macs: int
     utilization: float
     """Of the matrix engine, 0 to 1."""
     energy_picojoules: float | None
-    """None where the target does not state what a byte and an operation take."""
+    """None in files of older versions."""
     elsewhere: int
     """Operations that the machine leaves to functions in C."""
 
@@ -39,6 +39,21 @@ class MachinePoint:
     @property
     def cycles(self) -> int:
         return sum(model.cycles for model in self.models)
+
+    @property
+    def seconds(self) -> float | None:
+        """None where the machine states no clock."""
+        known = [model.seconds for model in self.models]
+        return None if None in known else sum(seconds or 0.0 for seconds in known)
+
+    @property
+    def macs(self) -> int:
+        return sum(model.macs for model in self.models)
+
+    @property
+    def utilization(self) -> float:
+        """Of the matrix engine over all models, 0 to 1."""
+        return self.macs / max(self.mac_units * self.cycles, 1)
 
     @property
     def traffic_bytes(self) -> int:
@@ -76,8 +91,10 @@ class MachineSweep(Displayed):
     @property
     def front(self) -> tuple[int, ...]:
         """Points that no other point is better than: at least as good in every objective and better
-        in one (Pareto). Energy counts where it is known of all points."""
-        rows = [_objectives(point, self._has_energy) for point in self.points]
+        in one (Pareto). Energy counts where it is known of all points, and cycles in place of
+        seconds where a clock is not."""
+        has_clock = all(point.seconds is not None for point in self.points)
+        rows = [_objectives(point, self._has_energy, has_clock) for point in self.points]
         return tuple(i for i, row in enumerate(rows) if not any(_dominates(o, row) for o in rows))
 
     @property
@@ -85,8 +102,9 @@ class MachineSweep(Displayed):
         return all(point.energy_picojoules is not None for point in self.points)
 
 
-def _objectives(point: MachinePoint, has_energy: bool) -> tuple[float, ...]:
-    least = point.cycles, point.traffic_bytes, point.scratchpad_bytes, point.mac_units
+def _objectives(point: MachinePoint, has_energy: bool, has_clock: bool) -> tuple[float, ...]:
+    time = (point.seconds or 0.0) if has_clock else point.cycles
+    least = time, point.traffic_bytes, point.scratchpad_bytes, point.mac_units
     return (*least, point.energy_picojoules or 0.0) if has_energy else least
 
 

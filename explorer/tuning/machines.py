@@ -3,6 +3,7 @@
     varied = [parse_field("engines.matrix.rows=8,16")]
     sweep = sweep_machines([Path("net.tflite")], "mac-128", varied, journal=Path("front.journal"))
     [sweep.points[i] for i in sweep.front]
+    sweep_machines([Path("net.tflite")], ["mac-128", "edge-64"])   # several targets as they are
 
 Points are independent and compiled by joblib, on as many processors as there are, or elsewhere
 (`joblib.parallel_config(backend="dask")`). Each finished point is a line of the journal, so that an
@@ -32,6 +33,8 @@ from explorer.targets import load_target
 from explorer.targets.npu.machine import describe
 
 MAX_POINTS = 10_000
+TARGET = "target"
+"""The field by which several targets differ."""
 Value = int | float | str
 UNITS = {"": 1, "B": 1, "kB": 1000, "KiB": 1 << 10, "MB": 1000**2, "MiB": 1 << 20}
 _SIZE = re.compile(r"(\d+)(B|kB|KiB|MB|MiB)?")
@@ -89,8 +92,8 @@ def _value(part: str, text: str) -> Value:
 
 def sweep_machines(
     models: Sequence[str | Path],
-    base: str,
-    varied: Sequence[Varied],
+    base: str | Sequence[str],
+    varied: Sequence[Varied] = (),
     *,
     quantization: ThresholdTable | Path | None = None,
     jobs: int = -1,
@@ -99,6 +102,7 @@ def sweep_machines(
 ) -> MachineSweep:
     """Every combination of the values, each model compiled for it and simulated once.
 
+    base: a target or several; of several, each is varied, and `varied` may be empty.
     quantization: thresholds for models of floats, or their file. jobs: processes at a time, -1: as
     many as processors. journal: a file of finished points, which are taken from it.
 
@@ -106,7 +110,10 @@ def sweep_machines(
         InputError: for a field that the base has not, a base without a simulator, too many points.
     """
     models = [Path(model) for model in models]
-    _check(base, varied, models)
+    bases = [base] if isinstance(base, str) else list(base)
+    if len(bases) > 1:
+        varied = (Varied(TARGET, tuple(bases)), *varied)
+    _check(bases, varied, models)
     combinations = [
         tuple(zip((v.path for v in varied), values, strict=True))
         for values in itertools.product(*(v.values for v in varied))
@@ -114,10 +121,10 @@ def sweep_machines(
     if len(combinations) > MAX_POINTS:
         raise InputError(f"{len(combinations):,} machines; at most {MAX_POINTS:,} are swept")
     table = quantization.digest if isinstance(quantization, ThresholdTable) else str(quantization)
-    key = {"base": base, "models": [str(p) for p in models], "quantization": table}
+    key = {"base": ",".join(bases), "models": [str(p) for p in models], "quantization": table}
     known = {} if journal is None else _read_journal(journal, key)
     left = [fields for fields in combinations if fields not in known]
-    tasks = (joblib.delayed(measured)(models, base, fields, quantization) for fields in left)
+    tasks = (joblib.delayed(measured)(models, bases[0], fields, quantization) for fields in left)
     parallel = joblib.Parallel(n_jobs=jobs, return_as="generator")
     outcomes: Any = parallel(tasks)  # joblib types what it gives as lists
     for done, (fields, found) in enumerate(zip(left, outcomes, strict=True), 1):
@@ -128,7 +135,7 @@ def sweep_machines(
             progress(shown(fields), len(combinations) - len(left) + done - 1, len(combinations))
     swept = [known[fields] for fields in combinations]
     return MachineSweep(
-        base=base,
+        base=", ".join(bases),
         models=tuple(path.stem for path in models),
         points=tuple(found for found in swept if isinstance(found, MachinePoint)),
         skipped=tuple(found for found in swept if isinstance(found, SkippedMachine)),
@@ -140,23 +147,28 @@ def shown(fields: Sequence[tuple[str, Value]]) -> str:
     return " ".join(f"{path}={value}" for path, value in fields)
 
 
-def _check(base: str, varied: Sequence[Varied], models: Sequence[Path]) -> None:
+def _check(bases: Sequence[str], varied: Sequence[Varied], models: Sequence[Path]) -> None:
     """InputError for mistakes that every point would meet."""
     if not models or not varied:
-        raise InputError("a sweep has at least one model and one field that varies")
+        raise InputError(
+            "a sweep has at least one model, and a field that varies or several targets"
+        )
     paths = [each.path for each in varied]
     if len(set(paths)) < len(paths):
         raise InputError("a field varies once", hint="list all of its values: rows=8,16")
-    target = load_target(base)
-    if "instructions" not in target.languages:
-        raise InputError(
-            f"{base} is no machine that is simulated", hint="explorer targets lists those that are"
-        )
-    for each in varied:
-        own = _at(target, each.path)
-        if own is None:
-            # The target's own message names what there is.
-            load_target(base, {each.path: each.values[0]})
+    if len(set(bases)) < len(bases):
+        raise InputError("a target is named twice")
+    for base in bases:
+        target = load_target(base)
+        if "instructions" not in target.languages:
+            raise InputError(
+                f"{base} is no machine that is simulated",
+                hint="explorer targets lists those that are",
+            )
+        for each in varied:
+            if each.path != TARGET and _at(target, each.path) is None:
+                # The target's own message names what there is.
+                load_target(base, {each.path: each.values[0]})
     for path in models:
         load(path)
 
@@ -175,8 +187,10 @@ def measured(
     quantization: ThresholdTable | Path | None,
 ) -> MachinePoint | SkippedMachine:
     """One machine: what its fields contradict, or what the models take on it."""
+    overrides = dict(fields)
+    base = str(overrides.pop(TARGET, base))
     try:
-        target = load_target(base, dict(fields))
+        target = load_target(base, overrides)
         machine = describe(target)
         found = tuple(_on_machine(path, target, quantization) for path in models)
     except ExplorerError as error:
@@ -203,6 +217,7 @@ def _on_machine(
     return ModelOnMachine(
         model=path.stem,
         cycles=run.cycles,
+        seconds=run.cycles / target.clock_hz if target.clock_hz else None,
         traffic_bytes=run.bytes,
         macs=run.macs,
         utilization=run.utilization,

@@ -49,6 +49,7 @@ def point(cycles: int, traffic: int, size: int, units: int, energy: float | None
     model = ModelOnMachine(
         model="m",
         cycles=cycles,
+        seconds=cycles / 1e6,
         traffic_bytes=traffic,
         macs=1,
         utilization=0.5,
@@ -109,6 +110,36 @@ def test_an_interrupted_sweep_goes_on(tmp_path: Path, monkeypatch: pytest.Monkey
     assert seen == [4, 8, 16, 16, 32] and len(found.points) == 4
     with pytest.raises(InputError, match="another sweep"):
         sweep_machines([MODEL], "mac-128", varied, jobs=1, journal=journal)
+
+
+def test_several_targets_are_one_table(monkeypatch: pytest.MonkeyPatch):
+    def measured(models, base, fields, quantization):
+        cycles, clock = {"tiny-8": (10, 1e6), "mac-128": (20, 4e6)}[dict(fields)["target"]]
+        found = point(cycles, 7, 7, 7, 1.0)
+        model = replace(found.models[0], seconds=cycles / clock)
+        return replace(found, fields=fields, models=(model,))
+
+    real = machines.measured
+    monkeypatch.setattr(machines, "measured", measured)
+    found = sweep_machines([MODEL], ["tiny-8", "mac-128"], jobs=1)
+    assert [p.fields for p in found.points] == [(("target", "tiny-8"),), (("target", "mac-128"),)]
+    assert found.base == "tiny-8, mac-128"
+    assert found.front == (1,), "more cycles, and less time at its clock"
+    text = str(found)
+    assert "target=mac-128" in text and "5 µs" in text
+    slow = [replace(p, models=(replace(p.models[0], seconds=None),)) for p in found.points]
+    assert replace(found, points=tuple(slow)).front == (0,), "cycles count without a clock"
+    for names, words in (
+        (["tiny-8"], "several targets"),
+        (["tiny-8"] * 2, "named twice"),
+        ([], ""),
+    ):
+        with pytest.raises(InputError, match=words):
+            sweep_machines([MODEL], names, jobs=1)
+    other = real([MODEL], "tiny-8", (("target", "odd-12x20"),), None)
+    assert isinstance(other, machines.MachinePoint)
+    assert other.mac_units == 3 * 12 * 20
+    assert other.seconds == pytest.approx(other.cycles / 333e6)
 
 
 def test_contradictory_fields_are_skipped_with_the_reason():

@@ -1,9 +1,9 @@
 """A search of machines: what each variant takes, and the front that none is better than.
 
-  machine                              cycles  traffic  scratchpads  multipliers  energy
-★ rows=16 size_bytes=65536            131,072  512 KiB       96 KiB          256  12 µJ
+  machine                     cycles    time  array used  traffic  scratchpads  multipliers  energy
+★ rows=16 size_bytes=65536   131,072  262 µs        41 %  512 KiB       96 KiB          256   12 µJ
 
-The picture has cycles to the right and scratchpad bytes upwards, both in logarithms; points of the
+The picture has time to the right and scratchpad bytes upwards, both in logarithms; points of the
 front are joined.
 """
 
@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 
 from explorer.results.sweep import MachinePoint, MachineSweep
-from explorer.views.numbers import format_bytes, format_count, format_exact
+from explorer.views.numbers import format_bytes, format_count, format_seconds
 from explorer.views.specification import (
     Cell,
     ChartSpec,
@@ -40,13 +40,20 @@ SKIPPED = (
 def sweep(found: MachineSweep) -> Specification:
     """A row for each machine, those of the front first."""
     front = set(found.front)
-    order = sorted(range(len(found.points)), key=lambda i: (i not in front, found.points[i].cycles))
+    order = sorted(range(len(found.points)), key=lambda i: (i not in front, _time(found.points[i])))
     table = TableSpec(
         title="machines",
         columns=(
             Column(key="front", title="", hint="no other machine is better"),
             Column(key="machine", title="machine", format="name"),
             Column(key="cycles", title="cycles", format="count"),
+            Column(key="seconds", title="time", format="seconds", hint="cycles at its clock"),
+            Column(
+                key="array",
+                title="array used",
+                format="percent",
+                hint="multiply-accumulates over what the array could have done",
+            ),
             Column(key="traffic", title="traffic", format="bytes"),
             Column(key="scratchpads", title="scratchpads", format="bytes"),
             Column(key="multipliers", title="multipliers", format="count"),
@@ -82,6 +89,8 @@ def _row(point: MachinePoint, is_front: bool) -> Row:
             "front": Cell(value=is_front, text=" ", look=FRONT) if is_front else None,
             "machine": _label(point.fields),
             "cycles": point.cycles,
+            "seconds": point.seconds,
+            "array": point.utilization,
             "traffic": point.traffic_bytes,
             "scratchpads": point.scratchpad_bytes,
             "multipliers": point.mac_units,
@@ -93,34 +102,43 @@ def _row(point: MachinePoint, is_front: bool) -> Row:
 
 
 def _chart(found: MachineSweep, front: set[int]) -> ChartSpec:
-    x = _scale([p.cycles for p in found.points], LEFT, RIGHT)
+    x = _scale([_time(p) for p in found.points], LEFT, RIGHT)
     y = _scale([p.scratchpad_bytes for p in found.points], BOTTOM, TOP)
     marks: list[Mark] = [*_axes(found.points)]
-    joined = sorted((found.points[i].cycles, i) for i in front)
-    path = tuple(
-        (x(found.points[i].cycles), y(found.points[i].scratchpad_bytes)) for _, i in joined
-    )
+    joined = sorted((_time(found.points[i]), i) for i in front)
+    path = tuple((x(time), y(found.points[i].scratchpad_bytes)) for time, i in joined)
     if len(path) > 1:
         marks.append(Line(points=path, role="accent", is_dashed=True))
     for i, point in enumerate(found.points):
         look = FRONT if i in front else OTHER
         marks.append(
             Dot(
-                x=x(point.cycles),
+                x=x(_time(point)),
                 y=y(point.scratchpad_bytes),
                 fill=f"{look.name}-fill",
                 stroke=f"{look.name}-edge",
                 shape="diamond" if i in front else "circle",
-                title=f"{_label(point.fields)}: {point.cycles:,} cycles",
+                title=f"{_label(point.fields)}: {point.cycles:,} cycles, {_time_words(point)}",
             )
         )
     return ChartSpec(
-        title="cycles to the right, bytes of scratchpads upwards; joined: the front",
+        title="time to the right, bytes of scratchpads upwards; joined: the front",
         width=RIGHT + 40,
         height=BOTTOM + 34,
         marks=tuple(marks),
         legend=((FRONT, "no other is better"), (OTHER, "another one is better")),
     )
+
+
+def _time(point: MachinePoint) -> int:
+    """Nanoseconds, or cycles where the machine states no clock."""
+    return point.cycles if point.seconds is None else round(point.seconds * 1e9)
+
+
+def _time_words(point: MachinePoint) -> str:
+    if point.seconds is None:
+        return f"{point.cycles:,} cycles"
+    return format_seconds(point.seconds)
 
 
 def _scale(values: Sequence[int], start: float, end: float) -> Callable[[int], float]:
@@ -130,11 +148,11 @@ def _scale(values: Sequence[int], start: float, end: float) -> Callable[[int], f
 
 
 def _axes(points: Sequence[MachinePoint]) -> Iterator[Mark]:
-    cycles = [p.cycles for p in points]
+    first, last = min(points, key=_time), max(points, key=_time)
     sizes = [p.scratchpad_bytes for p in points]
     yield Line(points=((LEFT, BOTTOM), (RIGHT, BOTTOM)))
     yield Line(points=((LEFT, TOP), (LEFT, BOTTOM)))
-    yield Label(x=LEFT, y=BOTTOM + 18, text=format_exact(min(cycles)))
-    yield Label(x=RIGHT, y=BOTTOM + 18, text=f"{max(cycles):,} cycles", anchor="end")
+    yield Label(x=LEFT, y=BOTTOM + 18, text=_time_words(first))
+    yield Label(x=RIGHT, y=BOTTOM + 18, text=_time_words(last), anchor="end")
     yield Label(x=LEFT - 6, y=BOTTOM, text=format_bytes(min(sizes)), anchor="end")
     yield Label(x=LEFT - 6, y=TOP + 8, text=format_bytes(max(sizes)), anchor="end")

@@ -11,13 +11,26 @@ from pathlib import Path
 import numpy as np
 import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
+from xdsl.dialects import affine, func
+from xdsl.dialects.builtin import IntegerType, f32, i32, i64
+from xdsl.ir.affine import AffineExpr
 
 import explorer as ex
 from explorer.compilation import Compilation
 from explorer.compilation.arena_check import check_arena
 from explorer.importers.onnx.file.reading import from_proto
+from explorer.ir.compute import KernelBuilder
+from explorer.kernels.loops.lowering import lower_to_loops
+from explorer.kernels.loops.overwriting import NotInPlace, written_over
+from explorer.kernels.printing.c import print_c
 
-TYPES = {"float32": TensorProto.FLOAT, "int64": TensorProto.INT64, "int8": TensorProto.INT8}
+TYPES = {
+    "float32": TensorProto.FLOAT,
+    "int64": TensorProto.INT64,
+    "int32": TensorProto.INT32,
+    "int8": TensorProto.INT8,
+    "uint8": TensorProto.UINT8,
+}
 Values = Mapping[str, tuple[str, Sequence[int]]]
 
 
@@ -82,6 +95,75 @@ def test_elementwise_results_take_the_place_of_operands_that_die(target: str):
     assert over(compilation) == {"exp1": "x.device", "sigmoid1": "softmax1"}
     declined = {e.site: e.reason for e in compilation["write-in-place"].rewrites if not e.applied}
     assert set(declined) == {"softmax1", "softmax2"}
+
+
+def cast(source: str, result: str, kind: str):
+    return helper.make_node("Cast", [source], [result], to=TYPES[kind])
+
+
+OTHER_TYPES = {
+    "casts": (
+        model(
+            [
+                helper.make_node("Mul", ["x", "large"], ["a"]),
+                cast("a", "b", "int32"),
+                helper.make_node("Mul", ["b", "b"], ["c"]),
+                cast("c", "d", "float32"),
+                helper.make_node("Softmax", ["d"], ["y"]),
+            ],
+            {"x": floats(3, 70)},
+            {"y": floats(3, 70)},
+            large=np.array(9.5, np.float32),
+        ),
+        {"cast1": "mul1", "cast2": "mul2"},
+    ),
+    "bytes": (
+        model(
+            [
+                helper.make_node("Add", ["x", "x"], ["a"]),
+                cast("a", "b", "uint8"),
+                helper.make_node("Max", ["b", "small"], ["c"]),
+                cast("c", "d", "int8"),
+                helper.make_node("Sub", ["d", "five"], ["y"]),
+            ],
+            {"x": ("int8", (5, 37))},
+            {"y": ("int8", (5, 37))},
+            small=np.array(17, np.uint8),
+            five=np.array(5, np.int8),
+        ),
+        {"cast1": "add1", "cast2": "max1"},
+    ),
+    "scales": (
+        model(
+            [
+                helper.make_node("QuantizeLinear", ["x", "s", "z"], ["a"]),
+                helper.make_node("DequantizeLinear", ["a", "s", "z"], ["b"]),
+                helper.make_node("Relu", ["b"], ["c"]),
+                helper.make_node("QuantizeLinear", ["c", "t", "u"], ["d"]),
+                helper.make_node("DequantizeLinear", ["d", "t", "u"], ["e"]),
+                helper.make_node("Softmax", ["e"], ["y"]),
+            ],
+            {"x": floats(1, 8, 6, 6)},
+            {"y": floats(1, 8, 6, 6)},
+            s=np.array(0.03, np.float32),
+            z=np.array(3, np.int8),
+            t=np.array(0.02, np.float32),
+            u=np.array(128, np.uint8),
+        ),
+        {"requantize1": "quantizelinear1"},
+    ),
+}
+
+
+@pytest.mark.parametrize("target", ["cpu", "opencl"])
+@pytest.mark.parametrize("name", OTHER_TYPES)
+def test_results_take_the_place_of_operands_of_another_type(name: str, target: str):
+    """Of as many bytes: f32 and i32, i8 and ui8. No byte is read that has been overwritten."""
+    model, found = OTHER_TYPES[name]
+    compilation = equal(model, target)
+    assert found.items() <= over(compilation).items()
+    if target == "cpu":
+        assert all(record.passed for record in check_arena(compilation))
 
 
 def test_what_is_read_later_or_returned_keeps_its_place():
@@ -251,3 +333,45 @@ def test_no_number_of_a_random_graph_changes(seed: int):
     """Bit by bit, and no byte is read that has been overwritten."""
     c = equal(random_graph(seed))
     assert all(record.passed for record in check_arena(c))
+
+
+def two_types(kind: IntegerType = i32, is_reversed=False, is_needed_later=False) -> func.FuncOp:
+    """y[i] = x[i] + z[i] as another type; x is read from its end on, or once more at last."""
+    k = KernelBuilder("cast")
+    x = k.argument("x", (9,), f32, "input")
+    z = k.argument("z", (9,), f32, "input")
+    y = k.argument("y", (9,), kind, "output")
+    k.argument("t", (9,), f32, "scratch")
+    (i,) = k.dimensions(i=9)
+    place = AffineExpr.constant(8) - i if is_reversed else i
+    k.generic("plain", [(x, [place]), (z, [i])], (y, [i]), lambda s, x, z: (x + z).convert(kind))
+    kernel = lower_to_loops(k.finish("elementwise"))
+    if is_needed_later:
+        load = next(op for op in kernel.walk() if isinstance(op, affine.LoadOp))
+        store = next(op for op in kernel.walk() if isinstance(op, affine.StoreOp))
+        assert load.parent is store.parent is not None
+        scratch = kernel.body.block.args[3]
+        again = affine.StoreOp(load.result, scratch, store.indices, store.map)
+        store.parent.insert_op_after(again, store)
+    return kernel
+
+
+def test_only_pointers_to_the_same_bytes_may_meet_in_c():
+    """What C reads as f32 was stored as f32: it is read through a pointer of its own type."""
+    text = "\n".join(print_c(written_over(two_types(), "x"), "cast").lines)
+    assert "const float *x," in text and "int32_t *y," in text
+    assert "const float *restrict z," in text
+    assert "restrict x" in "\n".join(print_c(two_types(), "cast").lines)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "reason"),
+    [
+        (two_types(is_reversed=True), "after others"),
+        (two_types(kind=i64), "wider elements"),
+        (two_types(is_needed_later=True), "needed after another type"),
+    ],
+)
+def test_an_operand_of_another_type_is_not_written_over(kernel: func.FuncOp, reason: str):
+    with pytest.raises(NotInPlace, match=reason):
+        written_over(kernel, "x")

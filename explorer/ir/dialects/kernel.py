@@ -84,6 +84,10 @@ class LaunchOp(TopOperation):
         return self.get("group")
 
 
+SHARED = "kernel.shared"
+"""Attribute of a kernel: names of arguments that lie in the same bytes, with other elements."""
+
+
 @dataclass(frozen=True)
 class KernelArgument:
     """One argument of a kernel function; `role` is one of `compute.ROLES`."""
@@ -102,6 +106,14 @@ def kernel_arguments(kernel: func.FuncOp) -> list[KernelArgument]:
         for n, r, a in zip(names.data, roles.data, kernel.body.block.args, strict=True)
         if isinstance(n, StringAttr) and isinstance(r, StringAttr)
     ]
+
+
+def shared_arguments(kernel: func.FuncOp) -> frozenset[str]:
+    """Names of the arguments that share their bytes."""
+    names = kernel.attributes.get(SHARED)
+    if not isinstance(names, ArrayAttr):
+        return frozenset()
+    return frozenset(name.data for name in names if isinstance(name, StringAttr))
 
 
 Kernel = Dialect("kernel", [LaunchOp], [])

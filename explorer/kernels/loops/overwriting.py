@@ -10,7 +10,10 @@
     y[place] = new                    =>    y[place] = new
 
 In the first form every element of the operand is read where the element of the result is written
-that takes its place, and each is written once. In the second form the operand is copied before
+that takes its place, and each is written once. The types of the elements may differ where they have
+equally many bytes (i32 over f32): the kernel reads the operand through its own argument then, which
+shares its bytes with the result (`kernel.shared`), so that C reads every element as what was stored
+there. In the second form the operand is copied before
 anything else happens; over itself that copy does nothing and is left out.
 """
 
@@ -20,9 +23,11 @@ from collections.abc import Iterable, Sequence
 from math import prod
 
 from xdsl.dialects import affine, func
+from xdsl.dialects.builtin import ArrayAttr, MemRefType, StringAttr
 from xdsl.ir import Operation, SSAValue
 
-from explorer.ir.dialects.kernel import kernel_arguments
+from explorer.ir.dialects.kernel import SHARED, kernel_arguments
+from explorer.ir.types import numpy_dtype
 from explorer.kernels.loops.nest import (
     Access,
     AffineAccess,
@@ -48,11 +53,20 @@ class NotInPlace(Exception):
 def written_over(kernel: func.FuncOp, operand: str) -> func.FuncOp:
     """A copy of the kernel that finds the operand in the buffer of its result.
 
-    `operand`: the argument's name. The argument stays and is read by nothing. Raises NotInPlace.
+    `operand`: the argument's name. The argument stays. It is read by nothing, or where its elements
+    are of another type, marked as shared with the result. Raises NotInPlace.
     """
     copy = kernel.clone()
     source, target = _buffers(copy, operand)
     loads, stores = _accesses(source, target)
+    if source.type != target.type:
+        _check_elementwise(loads, stores, target)
+        _check_last_reads(loads, stores)
+        shared = (source, target)
+        arguments = zip(kernel_arguments(copy), copy.body.block.args, strict=True)
+        names = [argument.name for argument, value in arguments if value in shared]
+        copy.attributes[SHARED] = ArrayAttr([StringAttr(name) for name in names])
+        return copy
     copies = [
         nest
         for nest in copy.body.block.ops
@@ -79,9 +93,18 @@ def _buffers(kernel: func.FuncOp, operand: str) -> tuple[SSAValue, SSAValue]:
         raise NotInPlace("its kernel has several results")
     place = next(i for i, argument in enumerate(arguments) if argument.name == operand)
     source, target = (kernel.body.block.args[i] for i in (place, outputs[0]))
-    if source.type != target.type:
-        raise NotInPlace("the operand has another shape or element type than the result")
+    if not _is_alike(source, target):
+        raise NotInPlace("the operand has another shape or wider elements than the result")
     return source, target
+
+
+def _is_alike(source: SSAValue, target: SSAValue) -> bool:
+    """Whether elements of the same place have the same bytes in both buffers."""
+    one, other = source.type, target.type
+    if not (isinstance(one, MemRefType) and isinstance(other, MemRefType)):
+        return one == other
+    sizes = {numpy_dtype(kind.element_type).itemsize for kind in (one, other)}
+    return one.shape == other.shape and one.layout == other.layout and len(sizes) == 1
 
 
 def _accesses(source: SSAValue, target: SSAValue) -> tuple[list[AffineAccess], list[Access]]:
@@ -119,6 +142,30 @@ def _check_elementwise(
             raise NotInPlace("elements of the operand are read after others have been written")
     if sum(_times(store) for store in stores) != prod(shape_of(target)):
         raise NotInPlace("elements of the result are written several times")
+
+
+def _check_last_reads(loads: Sequence[AffineAccess], stores: Sequence[Access]) -> None:
+    """Whether nothing that is computed from an element comes after its place is written.
+
+    Compilers and printers take the two buffers for different ones, and may read where a number is
+    needed: before the store, which is computed from all that is read there.
+    """
+    for load in loads:
+        forms = _known(load)
+        store = next(store for store in stores if _takes_its_place(store, load, forms))
+        waiting: list[Operation] = [load]
+        reaches = False
+        while waiting:
+            for use in [use for result in waiting.pop().results for use in result.uses]:
+                user = use.operation
+                if user is store:
+                    reaches = True
+                elif user.parent is store.parent and user.is_before_in_block(store):
+                    waiting.append(user)
+                else:
+                    raise NotInPlace("an element is needed after another type is written over it")
+        if not reaches:
+            raise NotInPlace("an element is not what the one in its place is computed from")
 
 
 def _takes_its_place(store: Access, load: AffineAccess, forms: Sequence[LinearForm]) -> bool:

@@ -141,7 +141,7 @@ class CPrinter(KernelPrinter):
     def begin_phase(self, function: str, parameters: Sequence[Parameter]) -> None:
         marks = "" if self.uses_vectors else " VECTORIZE_LOOPS"
         self.line(0, f"static{marks} void {function}(")
-        declared = [f"{self.pointer_type(p)}restrict {p.name}" for p in parameters]
+        declared = [self.declared(p) for p in parameters]
         sizes = [f"long {self.size_parameter}"] if self.size else []
         self.parameter_list(1, [*declared, *sizes, "long lo", "long hi"])
         self.line(0, "{")

@@ -123,7 +123,7 @@ class OpenCLPrinter(KernelPrinter):
         if self.is_chained:
             # Only of a function's own parameters does the compiler believe that they are apart.
             self.line(0, f"TASK void {function}_task(")
-            places = [f"{self.pointer_type(p)}restrict {p.name}" for p in parameters]
+            places = [self.declared(p) for p in parameters]
             self.parameter_list(1, [*places, *self._sizes(), f"const {self.language.index} task"])
             self.line(0, "{")
             return
@@ -137,8 +137,8 @@ class OpenCLPrinter(KernelPrinter):
             self.line(1, "if (get_global_id(0) > 0) return;")
         for number, parameter in enumerate(parameters):
             if self.is_used(parameter):
-                declared = f"{self.pointer_type(parameter)}restrict {parameter.name} ="
-                self.line(1, f"{declared} {self._place(parameter, f'offset{number}')};")
+                declared = self.declared(parameter)
+                self.line(1, f"{declared} = {self._place(parameter, f'offset{number}')};")
 
     def _place(self, parameter: Parameter, offset: str) -> str:
         base = "weights" if parameter.role == "weight" else "arena"

@@ -22,6 +22,7 @@ from xdsl.dialects.builtin import ArrayAttr, MemRefType, StringAttr, VectorType
 from xdsl.ir import Operation, SSAValue
 
 from explorer.errors import UnsupportedError
+from explorer.ir.dialects.kernel import shared_arguments
 from explorer.ir.structure import walk_inside
 from explorer.kernels.kernel_cache import KernelCache
 from explorer.kernels.loops.beginning import begin_of, changes_nothing
@@ -103,6 +104,7 @@ class KernelPrinter(ABC):
         self.writer = ExpressionWriter(language)
         self.uses = find_uses(function)
         self.parameters = self._parameters()
+        self.shared = shared_arguments(function)
         loops = [op for op in walk_inside(function) if isinstance(op, affine.ForOp)]
         clips = [clip for loop in loops if (clip := clip_of(loop)) is not None]
         clipped = any(clip.argument < 0 for clip in clips)
@@ -362,6 +364,15 @@ class KernelPrinter(ABC):
                     node=", ".join(tags_of(op)),
                     hint="lower the kernel to loops first (lower_to_loops)",
                 )
+
+    @abstractmethod
+    def pointer_type(self, parameter: Parameter) -> str:
+        """The type of a pointer to its elements, with the `*` at the end."""
+
+    def declared(self, parameter: Parameter) -> str:
+        """Its pointer: what it points at is reached by no other one, unless arguments share it."""
+        mark = "" if parameter.argument in self.shared else "restrict "
+        return f"{self.pointer_type(parameter)}{mark}{parameter.name}"
 
     def _parameters(self) -> tuple[Parameter, ...]:
         arguments = self.function.body.block.args

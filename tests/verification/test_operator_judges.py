@@ -34,6 +34,19 @@ def test_a_result_has_the_type_that_the_operator_is_defined_to_have():
     assert found.dtype == np.float32
 
 
+def test_statistics_have_their_own_type_next_to_half_floats():
+    text = """g (float[2,1,3] x, float[1] s, float[1] b, float[1] m, float[1] v)
+        => (float[2,1,3] y, float[1] n, float[1] w) {
+      x_inside = Cast <to = 16> (x)
+      y_inside, n, w = BatchNormalization <training_mode = 1> (x_inside, s, b, m, v)
+      y = Cast <to = 1> (y_inside)
+    }"""
+    one = np.ones(1, np.float32)
+    inputs = {"x": np.eye(2, 3, dtype=np.float32)[:, None], **dict.fromkeys("sbmv", one)}
+    found = ask(model_of(text), inputs)[ONNX]
+    assert [array.dtype.name for array in found] == ["float32"] * 3  # type: ignore[union-attr]
+
+
 @pytest.mark.parametrize(
     ("text", "name"),
     [

@@ -138,7 +138,9 @@ def _declared(model: ModelProto) -> list[int]:
 def _as_declared(found: Any, element_type: int) -> Any:
     """A float result of onnx's reference in the type that its operator is defined to have: some
     kernels keep that of another operand."""
-    if element_type not in FLOATS or not isinstance(found, np.ndarray) or found.dtype.kind != "f":
+    if element_type not in FLOATS or not isinstance(found, np.ndarray):
+        return found
+    if "float" not in found.dtype.name:
         return found
     return found.astype(helper.tensor_dtype_to_np_dtype(element_type), copy=False)
 

@@ -52,6 +52,7 @@ INTERPRETER = "INTERPRETER"
 NEVER_LEGAL = (
     "the indexed axis is empty, but there are indices",
     "elements; one expected",
+    "for 0 slices",
 )
 """What errors say of operands that no operator takes; onnxruntime does not look at some."""
 

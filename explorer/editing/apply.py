@@ -23,7 +23,6 @@ from onnx import (
     defs,
     helper,
     numpy_helper,
-    shape_inference,
 )
 
 from explorer.editing.bodies import (
@@ -43,6 +42,7 @@ from explorer.editing.graphs import (
     rename_tensor,
 )
 from explorer.errors import InputError
+from explorer.importers.onnx.file.inference import infer_shapes
 from explorer.importers.onnx.file.reads import reads
 from explorer.results.names import near_name
 
@@ -79,7 +79,7 @@ def known_types(model: ModelProto, place: Place | None = None) -> dict[str, Valu
     """Types of tensors by name, as far as ONNX infers them: of the outermost graph, or of a body
     and what is around it."""
     try:
-        whole = shape_inference.infer_shapes(model, strict_mode=False, data_prop=True)
+        whole = infer_shapes(model, strict_mode=False, data_prop=True)
     except Exception:  # of a model that ONNX cannot infer the declared types are known
         whole = model
     return types_at(whole, place or Place(model.graph))

@@ -18,6 +18,7 @@ from explorer.editing.edits import Edit, edit_text, parse_edits
 from explorer.errors import ExplorerError, InputError
 from explorer.files import write_file
 from explorer.importers.model import SourceModel
+from explorer.importers.onnx.file.inference import infer_shapes
 from explorer.importers.onnx.file.reading import OnnxContent, from_proto
 
 MAX_BYTES = (2 << 30) - (16 << 20)
@@ -99,7 +100,7 @@ def _refusal(proto: ModelProto) -> str:
 def _wrong_type(proto: ModelProto) -> str:
     """Which types contradict what is declared or what an operator takes; empty where none does."""
     try:
-        onnx.shape_inference.infer_shapes(proto, check_type=True, strict_mode=True, data_prop=True)
+        infer_shapes(proto, check_type=True, strict_mode=True, data_prop=True)
     except Exception as error:  # a class of the inference's own
         return _first_lines(error)
     return ""

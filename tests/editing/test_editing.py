@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -412,3 +413,13 @@ def test_a_body_without_nodes_gives_the_renamed_tensor(rename):
     rename(whole, "r", "q")
     branches = [attribute.g for attribute in whole.node[0].attribute]
     assert [branch.output[0].name for branch in branches] == ["q", "q"]
+
+
+def test_fewer_parts_than_results_are_refused_and_end_no_process():
+    """onnx's own inference ends the process at such a node."""
+    text = """<ir_version: 10, opset_import: ["" : 20]> g (float[6] x) => (float[3] a, float[3] b) {
+      a, b = Split <axis = 0, num_outputs = 2> (x) }"""
+    proto = onnx.parser.parse_model(text)
+    proto.graph.node[0].name = "split"
+    with pytest.raises(InputError, match="num_outputs is 1, but it has 2 outputs"):
+        edit_model(from_proto(proto), ["attribute split.num_outputs = 1"])

@@ -25,6 +25,7 @@ from explorer.errors import ExplorerError, ModelError, UnsupportedError
 from explorer.importers.building.code_points import SUFFIX
 from explorer.importers.building.expr import Expr, all_plain
 from explorer.importers.model import SourceModel
+from explorer.importers.onnx.file.inference import infer_shapes
 from explorer.importers.onnx.file.reading import from_proto
 from explorer.importers.onnx.file.string_inputs import PLACES
 from explorer.importers.onnx.file.tensors import dtype_of
@@ -165,7 +166,7 @@ class DataDependentNode:
     def result_types(self) -> list[Attribute] | None:
         """As far as they are known before a run: element types and how many axes there are."""
         try:
-            model = onnx.shape_inference.infer_shapes(self._model(self._forms), strict_mode=True)
+            model = infer_shapes(self._model(self._forms), strict_mode=True)
         except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError):
             return None
         inferred = {v.name: v.type for v in (*model.graph.value_info, *model.graph.output)}

@@ -23,6 +23,7 @@ import onnx.inliner
 from google.protobuf.message import DecodeError
 from onnx import (
     AttributeProto,
+    FunctionProto,
     GraphProto,
     ModelProto,
     NodeProto,
@@ -203,7 +204,7 @@ def opset_versions(proto: ModelProto) -> dict[str, int]:
     return versions
 
 
-def walk(graph: GraphProto) -> Iterator[NodeProto]:
+def walk(graph: GraphProto | FunctionProto) -> Iterator[NodeProto]:
     """All nodes, those of nested graphs after the node that holds them."""
     for node in graph.node:
         yield node

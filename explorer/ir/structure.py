@@ -50,11 +50,14 @@ def record(op: Operation, names: Mapping[SSAValue, str] | None = None) -> Operat
     properties = [pair for pair in op.properties.items() if pair[0] != "operandSegmentSizes"]
     if len(properties) > 1:
         properties.sort()
-    known = names or {}
+    if names:
+        operands = [names.get(o) or value_name(o) for o in op.operands]
+    else:  # as for every change of a long concat
+        operands = [value_name(o) for o in op.operands]
     return OperationRecord(
         identity_of(op),
         op.name,
-        tuple([known.get(o) or value_name(o) for o in op.operands]),
+        tuple(operands),
         tuple(properties),
         tuple([r.type for r in op.results]),
     )

@@ -4,6 +4,7 @@
     python benchmarks/memory_planning.py --variant reversed --time-limit 10 [table.csv ...]
     python benchmarks/memory_planning.py --models net.onnx other.tflite
     python benchmarks/memory_planning.py --cut 10000
+    python benchmarks/memory_planning.py --networks 100 500 2000
 
 Every table is a row: the live bound, the peaks of greedy orders and of published rules in parts of
 it, that of the search, with its nodes and seconds of the processor. The search is given the
@@ -13,7 +14,8 @@ by 3, and has to change little.
 
 `--models` compiles each model for `--target` and plans its buffers again by every planner: bytes of
 activations, and milliseconds of the planner that the compiler uses. `--cut` makes a problem whose
-best peak is known: a rectangle of steps and bytes, cut into so many buffers.
+best peak is known: a rectangle of steps and bytes, cut into so many buffers. `--networks` plans the
+buffers of generated networks of so many operations as the compiler does, the best of three times.
 
 Without arguments it takes all tables below the folder that `EXPLORER_MEMORY_INSTANCES` names
 (from the repository's root; `../shared/memory` if it is not set).
@@ -49,9 +51,13 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--models", nargs="+", type=Path)
     parser.add_argument("--target", default="cpu")
     parser.add_argument("--cut", type=int)
+    parser.add_argument("--networks", nargs="+", type=int)
     chosen = parser.parse_args(arguments)
     if chosen.models:
         measure_models(chosen.models, chosen.target)
+        return
+    if chosen.networks:
+        measure_networks(chosen.networks)
         return
     planner = ExactPlanner(max_nodes=MAX_NODES, time_limit=chosen.time_limit)
     warm_up(planner)
@@ -136,6 +142,59 @@ def perfect_packing(count: int, steps: int = 0, seed: int = 1) -> list[BufferLif
         )
         for i, (first, last, low, high) in enumerate(rectangles)
     ]  # fmt: skip
+
+
+def network(kind: str, count: int, seed: int = 0) -> list[BufferLifetime]:
+    """The buffers of about so many operations, each of which reads results of earlier ones."""
+    rng = random.Random(f"{kind} {seed}")
+    sizes, reads = [rng.randrange(1, 64) << 12], [list[int]()]
+
+    def add(size: int, *operands: int) -> int:
+        sizes.append(size)
+        reads.append(list(operands))
+        return len(sizes) - 1
+
+    last = 0
+    while len(sizes) < count:
+        size = rng.randrange(1, 64) << rng.choice((10, 12))
+        if kind == "chain":
+            last = add(size, last)
+        elif kind == "residual":
+            wide = add(4 * sizes[last], last)
+            narrow = add(sizes[last], add(sizes[wide], wide))
+            last = add(sizes[last], narrow, last)
+        elif kind == "branches":
+            last = add(size, *(add(size >> 1, add(size, last)) for _ in range(rng.randint(2, 6))))
+        elif kind == "encoders":
+            skips = [last := add(size << 2 >> level, last) for level in range(rng.randint(3, 8))]
+            for skip in reversed(skips):
+                last = add(sizes[skip], last, skip)
+        else:
+            recent = range(max(0, len(sizes) - 8), len(sizes))
+            last = add(size, *rng.sample(recent, min(len(recent), rng.randint(1, 3))))
+    deaths = list(range(1, len(sizes) + 1))
+    for step, operands in enumerate(reads):
+        for operand in operands:
+            deaths[operand] = max(deaths[operand], step + 1)
+    return [
+        BufferLifetime(id=f"b{i}", values=(f"b{i}",), size_bytes=size, first=i, last=deaths[i])
+        for i, size in enumerate(sizes)
+    ]
+
+
+def measure_networks(counts: Sequence[int]) -> None:
+    print("| network | buffers | bound | peak / bound | ms |\n|" + " --- |" * 5)
+    planner = ExactPlanner()
+    for count in counts:
+        for kind in ("chain", "residual", "branches", "encoders", "random"):
+            buffers, milliseconds = network(kind, count), []
+            for _ in range(3):
+                start = time.process_time()
+                plan = planner(buffers)
+                milliseconds.append(1e3 * (time.process_time() - start))
+            ratio = plan.peak_bytes / plan.bound_bytes
+            cells = [kind, f"{len(buffers):,}", f"{plan.bound_bytes:,}", f"{ratio:.3f}"]
+            print("| " + " | ".join([*cells, f"{min(milliseconds):.1f}"]) + " |", flush=True)
 
 
 def print_header() -> None:

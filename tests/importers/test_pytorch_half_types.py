@@ -39,3 +39,13 @@ def test_infinities_become_the_ends_of_their_type(dtype: Any):
     x = torch.tensor([np.inf, -np.inf, np.nan, 2.0], dtype=dtype)
     found, right = results(torch.nan_to_num, x)
     np.testing.assert_array_equal(found, right)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("p", [1.0, 2.0, 5.0])
+def test_a_norm_beyond_the_type_still_scales_its_slice(p: float, dtype: Any):
+    end = torch.finfo(torch.float16).max
+    x = torch.tensor([[end, -end, 1], [end, end, end], [0.5, 0, -0.5]], dtype=dtype)
+    found, right = results(lambda x: torch.renorm(x, p, 0, 2.0), x)
+    assert right[:2].any(-1).all()
+    np.testing.assert_allclose(found, right, rtol=1e-2, atol=1e-7)

@@ -375,14 +375,14 @@ def cross(node: AtenNode, build: Build) -> Expr:
 
 
 def renormalized(node: AtenNode, build: Build) -> Expr:
-    """Slices of an axis whose norm is too large, scaled down to it."""
+    """Slices of an axis whose norm is too large, scaled down to it. Norms of half floats are
+    computed in f32, as they may leave the range of f16; factors have the type of x."""
     x, limit = node.operand("self"), node.number("maxnorm")
     axis = build.axis(node.integer("dim", build), x.rank)
     others = [a for a in range(x.rank) if a != axis]
-    size = p_norm(x, node.number("p"), others, True)
-    small = x.constant(1e-7)
-    factor = x.constant(limit) / (size + small)
-    return x * where(size > limit, factor, 1)
+    size = p_norm(x.wide(), node.number("p"), others, True)
+    factor = size.constant(limit) / (size + 1e-7)
+    return x * where(size > limit, factor.astype(x.dtype), 1)
 
 
 def _overloads(*names: str) -> list[str]:

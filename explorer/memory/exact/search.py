@@ -114,12 +114,8 @@ class Frames(NamedTuple):
     end: Any
     level: Any
     """The offset that was placed last: no lower one follows."""
-    level_rank: Any
-    """Its rank: at the same offset only higher ones follow."""
     left: Any
     """Unplaced members: the part's line is `line[first:first + left]`."""
-    level: Any
-    """The offset that was placed last: no lower one follows."""
     start: Any
     """Place in the line of the first candidate."""
     candidate: Any

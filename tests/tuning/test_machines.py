@@ -74,6 +74,9 @@ def test_the_front_is_what_no_other_machine_is_better_than():
     unknown = replace(sweep, points=points)  # energy counts for none
     assert unknown.front == (0, 1, 3, 4)
     assert replace(sweep, points=()).front == ()
+    assert "bytes of scratchpads upwards" in sweep.to_html()
+    alike = tuple(replace(p, scratchpad_bytes=5) for p in points[:4])
+    assert "multipliers upwards" in replace(sweep, points=alike).to_html()
     assert from_json(MachineSweep, to_json(sweep)) == sweep
 
 
@@ -132,7 +135,7 @@ def test_several_targets_are_one_table(monkeypatch: pytest.MonkeyPatch):
     for names, words in (
         (["tiny-8"], "several targets"),
         (["tiny-8"] * 2, "named twice"),
-        ([], ""),
+        ([], "several targets"),
     ):
         with pytest.raises(InputError, match=words):
             sweep_machines([MODEL], names, jobs=1)

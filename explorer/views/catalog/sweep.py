@@ -3,8 +3,8 @@
   machine                     cycles    time  array used  traffic  scratchpads  multipliers  energy
 ★ rows=16 size_bytes=65536   131,072  262 µs        41 %  512 KiB       96 KiB          256   12 µJ
 
-The picture has time to the right and scratchpad bytes upwards, both in logarithms; points of the
-front are joined.
+The picture has time to the right and scratchpad bytes upwards, or multipliers where scratchpads are
+the same, both in logarithms; points of the front are joined.
 """
 
 from __future__ import annotations
@@ -103,10 +103,11 @@ def _row(point: MachinePoint, is_front: bool) -> Row:
 
 def _chart(found: MachineSweep, front: set[int]) -> ChartSpec:
     x = _scale([_time(p) for p in found.points], LEFT, RIGHT)
-    y = _scale([p.scratchpad_bytes for p in found.points], BOTTOM, TOP)
+    size_of, _, words = _size(found.points)
+    y = _scale([size_of(p) for p in found.points], BOTTOM, TOP)
     marks: list[Mark] = [*_axes(found.points)]
     joined = sorted((_time(found.points[i]), i) for i in front)
-    path = tuple((x(time), y(found.points[i].scratchpad_bytes)) for time, i in joined)
+    path = tuple((x(time), y(size_of(found.points[i]))) for time, i in joined)
     if len(path) > 1:
         marks.append(Line(points=path, role="accent", is_dashed=True))
     for i, point in enumerate(found.points):
@@ -114,7 +115,7 @@ def _chart(found: MachineSweep, front: set[int]) -> ChartSpec:
         marks.append(
             Dot(
                 x=x(_time(point)),
-                y=y(point.scratchpad_bytes),
+                y=y(size_of(point)),
                 fill=f"{look.name}-fill",
                 stroke=f"{look.name}-edge",
                 shape="diamond" if i in front else "circle",
@@ -122,12 +123,22 @@ def _chart(found: MachineSweep, front: set[int]) -> ChartSpec:
             )
         )
     return ChartSpec(
-        title="time to the right, bytes of scratchpads upwards; joined: the front",
+        title=f"time to the right, {words} upwards; joined: the front",
         width=RIGHT + 40,
         height=BOTTOM + 34,
         marks=tuple(marks),
         legend=((FRONT, "no other is better"), (OTHER, "another one is better")),
     )
+
+
+def _size(
+    points: Sequence[MachinePoint],
+) -> tuple[Callable[[MachinePoint], int], Callable[[int], str], str]:
+    """What machines differ by in size, how it is written, and its name: bytes of scratchpads, or
+    multipliers where these are the same for all."""
+    if len({point.scratchpad_bytes for point in points}) > 1:
+        return lambda point: point.scratchpad_bytes, format_bytes, "bytes of scratchpads"
+    return lambda point: point.mac_units, lambda units: f"{units:,} MACs", "multipliers"
 
 
 def _time(point: MachinePoint) -> int:
@@ -149,10 +160,11 @@ def _scale(values: Sequence[int], start: float, end: float) -> Callable[[int], f
 
 def _axes(points: Sequence[MachinePoint]) -> Iterator[Mark]:
     first, last = min(points, key=_time), max(points, key=_time)
-    sizes = [p.scratchpad_bytes for p in points]
+    size_of, text_of, _ = _size(points)
+    sizes = [size_of(p) for p in points]
     yield Line(points=((LEFT, BOTTOM), (RIGHT, BOTTOM)))
     yield Line(points=((LEFT, TOP), (LEFT, BOTTOM)))
     yield Label(x=LEFT, y=BOTTOM + 18, text=_time_words(first))
     yield Label(x=RIGHT, y=BOTTOM + 18, text=_time_words(last), anchor="end")
-    yield Label(x=LEFT - 6, y=BOTTOM, text=format_bytes(min(sizes)), anchor="end")
-    yield Label(x=LEFT - 6, y=TOP + 8, text=format_bytes(max(sizes)), anchor="end")
+    yield Label(x=LEFT - 6, y=BOTTOM, text=text_of(min(sizes)), anchor="end")
+    yield Label(x=LEFT - 6, y=TOP + 8, text=text_of(max(sizes)), anchor="end")

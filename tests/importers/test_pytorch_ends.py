@@ -97,3 +97,18 @@ def loaded(function: Callable[..., Any], inputs: tuple[Any, ...]) -> Any:
             return function(*x)
 
     return ex.load(torch.export.export(Module(), inputs))
+
+
+@pytest.mark.parametrize("scale", [1e-42, 1e-30, 1e30, 2.0**124])
+def test_a_deviation_is_finite_where_its_square_is_not(scale: float):
+    x = torch.tensor([[1.0, -2.0, 3.0], [5.0, 0.5, -7.0]], dtype=torch.float64) * scale
+    wanted = torch.std(x, 1).numpy()
+    found = interpreted(lambda x: torch.std(x, 1), (x.to(torch.float32),))
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=5e-45)
+
+
+@pytest.mark.parametrize("number", [0.0, float("inf"), float("nan")])
+def test_a_deviation_of_equal_numbers_is_that_of_pytorch(number: float):
+    x = torch.full((2, 3), number)
+    found = interpreted(lambda x: torch.std(x, 1), (x,))
+    np.testing.assert_array_equal(found, torch.std(x, 1).numpy())

@@ -143,12 +143,23 @@ def _spread(node: AtenNode, build: Build) -> tuple[Expr, Expr]:
     _, apart = centered(x, axes)
     sizes = x.sizes(axes, "a variance")
     count = math.prod(sizes)
-    squares = apart.reduce("sum_square", axes, keeps) if axes else apart.square()
     divisor = max(count - _correction(node), 0.0)
-    spread = squares / divisor
     if "std" in node.call.target:
-        spread = spread.sqrt()
+        spread = _deviation(apart, axes, keeps, divisor)
+    else:
+        spread = (apart.reduce("sum_square", axes, keeps) if axes else apart.square()) / divisor
     return spread.astype(dtype), x.mean(axes, keeps).astype(dtype)
+
+
+def _deviation(apart: Expr, axes: Sequence[int], keeps: bool, divisor: float) -> Expr:
+    """The root of the mean square, of fractions of the largest: no square is 0 or infinite."""
+    if not axes:
+        return (apart.square() / divisor).sqrt()
+    limits = np.finfo(apart.dtype)
+    largest = abs(apart).max(axes, True).clip(float(limits.tiny), float(limits.max))
+    squares = (apart / largest).reduce("sum_square", axes, True) / divisor
+    result = squares.sqrt() * largest
+    return result if keeps else result.squeeze(axes)
 
 
 def variance(node: AtenNode, build: Build) -> Expr:

@@ -136,6 +136,20 @@ def test_a_product_of_integers_with_a_factor(alpha):
     np.testing.assert_array_equal(ours(model, inputs), wide.astype(np.int32))
 
 
+@pytest.mark.parametrize("dtype", ["uint32", "uint64"])
+def test_a_negative_factor_wraps_unsigned_products(dtype):
+    text = f"m ({dtype}[1, 2] a, {dtype}[2, 1] b, {dtype}[1] c) => ({dtype}[1, 1] y) "
+    model = model_of(text + "{ y = Gemm <alpha = -1.0, beta = -2.0>(a, b, c) }", 13)
+    most = int(np.iinfo(dtype).max)
+    inputs = {
+        "a": np.array([[3, most]], dtype),
+        "b": np.array([[5], [2]], dtype),
+        "c": np.array([7], dtype),
+    }
+    exact = -(3 * 5 + most * 2) - 2 * 7
+    assert ours(model, inputs).item() == exact % (most + 1)
+
+
 def test_a_scalar_becomes_a_power_of_two():
     text = "m (float x) => (float y) { p = Cast <to = 24>(x) y = Cast <to = 1>(p) }"
     found = ours(model_of(text, 24), {"x": np.array(3.0, np.float32)})

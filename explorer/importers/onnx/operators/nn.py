@@ -37,7 +37,7 @@ def gemm(node: Node, build: Build) -> Expr:
     """alpha * A B + beta * C; C is a bias where it is a vector as long as the rows.
 
     Before opset 7 C broadcasts only if asked; where it fits, both mean the same. Integers with a
-    factor that is none are computed in f64.
+    factor that is none are computed in f64. Unsigned ones wrap around, as C's do.
     """
     left, right, addend = node.operand(0), node.operand(1), node.optional(2)
     dtype = left.dtype
@@ -53,14 +53,22 @@ def _scaled_product(node: Node, left: Expr, right: Expr, addend: Expr | None, bu
         left = left.transpose([1, 0])
     if node.integer("transB", 0):
         right = right.transpose([1, 0])
-    left = left.scaled(node.number("alpha", 1.0))
+    left = _scaled(left, node.number("alpha", 1.0), build)
     beta = node.number("beta", 1.0)
     if addend is None or beta == 0:  # what is infinite in C does not become NaN
         return left @ right
-    addend = addend.scaled(beta)
+    addend = _scaled(addend, beta, build)
     if addend.shape == right.shape[1:]:
         return build.matmul(left, right, addend)
     return left @ right + addend
+
+
+def _scaled(x: Expr, factor: float, build: Build) -> Expr:
+    if x.is_float or factor == 1.0:
+        return x.scaled(factor)
+    bits = 8 * x.dtype.itemsize
+    wrapped = np.array(int(factor) % 2**bits, f"u{x.dtype.itemsize}")
+    return x * build.weight(wrapped.astype(x.dtype))
 
 
 @converts("MatMul")

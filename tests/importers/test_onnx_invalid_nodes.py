@@ -41,6 +41,7 @@ class Invalid:
     words: str
     attributes: Mapping[str, object] = field(default_factory=dict)
     outputs: int = 1
+    opset: int = 18
 
 
 INVALID = {
@@ -179,6 +180,14 @@ INVALID = {
     "gather at coordinates": Invalid(
         operator="GatherND", inputs=ROWS, weights={"i": whole(0, 7)[None]}, words="axis 1"
     ),
+    "root mean square": Invalid(
+        operator="RMSNormalization",
+        inputs=ROWS,
+        weights={"s": floats(4)},
+        words="axis 2 of a tensor with 2 dimensions",
+        attributes={"axis": 2},
+        opset=23,
+    ),
     "scatter": Invalid(
         operator="ScatterElements",
         inputs=ROWS,
@@ -203,7 +212,7 @@ def test_what_onnxruntime_refuses_is_refused_by_name(
     node = helper.make_node(
         invalid.operator, names, results, name="culprit", **dict(invalid.attributes)
     )
-    model = make_model([node], invalid.inputs, invalid.weights, 18)
+    model = make_model([node], invalid.inputs, invalid.weights, invalid.opset)
     with pytest.raises((ModelError, UnsupportedError)) as caught:
         to_top(from_proto(model))
     assert caught.value.node == "culprit"

@@ -468,6 +468,9 @@ class _Import:
         suited = with_suited_operands(suited, False, self.build)
         if body is None or depth > _DEEPEST_FUNCTION:
             raise Unsupported("no conversion is known")
+        axis, x = node.attributes.get("axis"), node.operands[0] if node.operands else None
+        if isinstance(axis, int) and isinstance(x, Expr):
+            self.build.axis(axis, x.rank)  # bodies slice shapes by it, which takes any number
         return as_declared(node, self._inline_function(suited, body, depth))
 
     def _inline_function(

@@ -193,6 +193,10 @@ class DmaEngine:
     start_cycles: Cycles = 0
     latency_cycles: Cycles = 0
     """From the request to the first byte, on top of the memory's own."""
+    decoder: Literal["none", "rice"] = "none"
+    """What it decodes weights of while it loads them (`explorer.targets.npu.coding`)."""
+    decoded_bytes_per_cycle: Rate | None = None
+    """How fast, in bytes of weights as they lie in their scratchpad's elements."""
     transfers: tuple[Transfer, ...] = ()
     """Pairs of memories with a rate of their own."""
 
@@ -204,6 +208,9 @@ class DmaEngine:
         return None
 
     def problems(self) -> Iterator[Problem]:
+        if self.decoder != "none" and self.decoded_bytes_per_cycle is None:
+            text = f'is missing, expected a number (decoder = "{self.decoder}")'
+            yield Problem("decoded_bytes_per_cycle", text)
         for transfer in self.transfers:
             for field in ("source", "destination"):
                 if (name := getattr(transfer, field)) not in self.connects:

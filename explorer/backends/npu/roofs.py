@@ -41,6 +41,10 @@ class Work:
     """Read and written: by transfers, as operands of the array, by the vector engine."""
     vector_operations: int = 0
     """Of one number each."""
+    coded_bytes: int = 0
+    """Of weights, as they are loaded."""
+    decoded_bytes: int = 0
+    """Of the same weights, once they are decoded."""
 
 
 def work_of(instructions: Sequence[Instruction], machine: Machine) -> Work:
@@ -68,7 +72,11 @@ def _add_transfer(work: Work, op: Transfer, machine: Machine) -> None:
         name = machine.scratchpads[inside.memory].name
         work.scratchpad_bytes[name] += moved * space.global_bytes
         return
-    size = moved * space.global_bytes
+    coded = op.coded_bytes if isinstance(op, Load) else 0
+    size = coded or moved * space.global_bytes
+    if coded:
+        work.coded_bytes += coded
+        work.decoded_bytes += moved * space.global_bytes
     region = region_of(machine, op.global_address * space.global_bytes).name
     route = machine.route[region, space.memory, isinstance(op, Load)]
     key = route.engine, region

@@ -123,7 +123,9 @@ class _Reader:
         machine, is_load = self.machine, isinstance(op, Load)
         space = machine.by_content[op.memory]
         queue = machine.queue_of(op.memory, is_load, isinstance(op, Load) and op.prefetch)
-        size = op.y_size * op.x_size * space.global_bytes
+        whole = op.y_size * op.x_size * space.global_bytes
+        coded = op.coded_bytes if isinstance(op, Load) else 0
+        size = coded or whole
         tall = op.y_pad_before + op.y_size + op.y_pad_after
         elements = tall * (op.x_pad_before + op.x_size + op.x_pad_after)
         if op.memory == "micro_operations" and op.x_size:
@@ -138,6 +140,10 @@ class _Reader:
         route = machine.route[region.name, space.memory, is_load]
         rate = route.bytes_per_cycle
         moving = -(-size * rate.denominator // rate.numerator)
+        if coded:
+            decoded = route.decoded_bytes_per_cycle
+            assert decoded is not None, region.name
+            moving = max(moving, -(-whole * decoded.denominator // decoded.numerator))
         scratchpad = machine.scratchpads[space.memory]
         if scratchpad.lane_bytes_per_cycle is not None:
             port = scratchpad.lane_bytes_per_cycle * scratchpad.lanes

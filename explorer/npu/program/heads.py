@@ -104,8 +104,11 @@ def cost_of(op: Load, machine: Machine) -> tuple[int, int]:
     """The engine that moves a constant, and its cycles."""
     space = machine.by_content[op.memory]
     route = machine.route[machine.regions[-1].name, space.memory, True]
-    size = op.y_size * op.x_size * space.global_bytes
-    return route.engine, route.fixed_cycles + int(size / route.bytes_per_cycle)
+    whole = op.y_size * op.x_size * space.global_bytes
+    moved = (op.coded_bytes or whole) / route.bytes_per_cycle
+    if op.coded_bytes and route.decoded_bytes_per_cycle is not None:
+        moved = max(moved, whole / route.decoded_bytes_per_cycle)
+    return route.engine, route.fixed_cycles + int(moved)
 
 
 def opened(stream: Written) -> tuple[list[Instruction], list[int], int]:

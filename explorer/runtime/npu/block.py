@@ -14,6 +14,7 @@ from importlib import resources
 
 import numpy as np
 
+from explorer.targets.npu.coding import ESCAPE, HEADER_BITS
 from explorer.targets.npu.encoding import COLUMNS
 from explorer.targets.npu.instructions import EXPONENTIALS, SOFTMAX_BITS
 from explorer.targets.npu.machine import (
@@ -78,7 +79,7 @@ def source() -> str:
         f"enum {{ COLUMNS = {len(COLUMNS)}, SPACE_FIELDS = {len(SPACE)}, "
         f"PLAN_FIELDS = {len(PLAN)}, TAP_FIELDS = {len(TAP)}, EVENT_FIELDS = {EVENT_FIELDS}, "
         f"MAX_CHANNELS = {MAX_CHANNELS}, EXPONENTIALS = {EXPONENTIALS}, "
-        f"SOFTMAX_BITS = {SOFTMAX_BITS} }};",
+        f"SOFTMAX_BITS = {SOFTMAX_BITS}, ESCAPE = {ESCAPE}, HEADER_BITS = {HEADER_BITS} }};",
     ]
     files = [folder.joinpath(name).read_text("utf-8") for name in ("simulator.c", "events.c")]
     return "\n".join([*parts, *files])

@@ -1,6 +1,7 @@
 """How long each instruction takes once it has begun.
 
-    transfer    fixed + max(bytes / bytes per cycle, bytes written / bytes per cycle of the lanes)
+    transfer    fixed + max(bytes / bytes per cycle, bytes written / bytes per cycle of the lanes,
+                of coded weights their bytes / those decoded per cycle)
     on chip     start + elements, or bytes of the scratchpad / bytes per cycle of the lanes
     multiply    start + steps + latency      (a step: batch x rows x columns multiply-accumulates)
     vector      start + steps * ceil(numbers of an element / lanes) + latency; where the lanes take
@@ -117,6 +118,12 @@ def _transfers(
                 raise InputError(
                     f"instruction {group[0]}: no DMA engine of {machine.name} moves from {ends}"
                 )
+            coded = np.flatnonzero(table[group, COLUMN["coded_bytes"]])
+            if route.decoded_bytes_per_cycle is None and coded.size:
+                raise InputError(
+                    f"instruction {group[coded[0]]}: no DMA engine of {machine.name} decodes "
+                    f"weights out of {name}"
+                )
             found.dma[group] = route.engine
             found.cycles[group] = _moving(table[group], machine, route, memory, is_load)
 
@@ -144,7 +151,11 @@ def _moving(
 ) -> np.ndarray:
     space = machine.by_content[CONTENTS[memory]]
     x, y = rows[:, COLUMN["x_size"]], rows[:, COLUMN["y_size"]]
-    moved = _rounded_up(x * y * space.global_bytes, route.bytes_per_cycle)
+    whole, coded = x * y * space.global_bytes, rows[:, COLUMN["coded_bytes"]]
+    moved = _rounded_up(np.where(coded > 0, coded, whole), route.bytes_per_cycle)
+    if route.decoded_bytes_per_cycle is not None:
+        decoded = _rounded_up(whole, route.decoded_bytes_per_cycle)
+        moved = np.where(coded > 0, np.maximum(moved, decoded), moved)
     if is_load:
         x = x + rows[:, COLUMN["x_pad_before"]] + rows[:, COLUMN["x_pad_after"]]
         y = y + rows[:, COLUMN["y_pad_before"]] + rows[:, COLUMN["y_pad_after"]]

@@ -332,6 +332,7 @@ def _raise_fault(
         2: f"{content} end at byte {value} of global memory, of which there are {limit}",
         3: f"it waits forever: {value} of {limit} instructions have run, and no other can",
         4: f"the program takes more than {limit} steps of work",
+        5: f"its block of {limit} bytes has no {value} numbers",
     }[header["fault"]]
     raise SimulationFault(
         f"instruction {number} ({line_of(instruction)}): {reason}", instruction=number

@@ -11,7 +11,7 @@
 
 typedef int64_t i64;
 
-enum { OK, FAULT_SCRATCHPAD, FAULT_GLOBAL, FAULT_DEADLOCK, FAULT_WORK };
+enum { OK, FAULT_SCRATCHPAD, FAULT_GLOBAL, FAULT_DEADLOCK, FAULT_WORK, FAULT_CODE };
 enum { LOAD, STORE, MULTIPLY, FINISH, VECTOR, TABLE, REQUANTIZE, SOFTMAX, NORMALIZE };
 enum { MICRO, WEIGHTS, ACTIVATIONS, ACCUMULATORS, OUTPUTS, WIDENED, TABLES, GATHERED, DIAGONALS,
        CONTENTS };
@@ -99,6 +99,7 @@ static void other_end(const i64 *in, i64 *start, i64 *end) {
   *start = in[I_GLOBAL_ADDRESS] * outside;
   *end = *start + ((in[I_Y_SIZE] - 1) * in[I_X_STRIDE] + 1) * outside;
   *end += (in[I_X_SIZE] - 1) * in[I_X_STEP] * outside;
+  if (in[I_CODED_BYTES]) *end = *start + in[I_CODED_BYTES];
 }
 
 // The least and greatest element of each content that an instruction touches. All terms of an index
@@ -190,6 +191,36 @@ static void expand(uint8_t *to, const uint8_t *from, i64 elements, i64 bytes) {
   }
 }
 
+static inline int bit_at(const uint8_t *data, i64 at) { return data[at >> 3] >> (7 - (at & 7)) & 1; }
+
+// A block of coded weights: see explorer/targets/npu/coding.py. Nothing pads it.
+static i64 decode(i64 number, const i64 *in, uint8_t *here, const uint8_t *data) {
+  i64 content = in[I_MEMORY], outside = SPACE(content, S_GLOBAL_BYTES);
+  i64 bytes = SPACE(content, S_ELEMENT_BYTES), bits = config[C_WEIGHT_BITS];
+  i64 numbers = outside * 8 / bits, elements = in[I_Y_SIZE] * in[I_X_SIZE];
+  i64 at = HEADER_BITS, end = in[I_CODED_BYTES] * 8, parameter = data[0];
+  uint8_t *element = base + header[H_PATTERN];
+  i64 wrong = fault(number, FAULT_CODE, content, elements * numbers, in[I_CODED_BYTES]);
+  if (parameter >= bits) return wrong;
+  for (i64 e = 0; e < elements; e++, here += bytes) {
+    for (i64 i = 0; i < numbers; i++) {
+      i64 ones = 0, z = 0;
+      while (ones < ESCAPE && at < end && bit_at(data, at)) ones++, at++;
+      at += ones < ESCAPE;
+      i64 width = ones < ESCAPE ? parameter : bits;
+      if (at + width > end) return wrong;
+      for (i64 b = 0; b < width; b++) z = z << 1 | bit_at(data, at++);
+      if (ones < ESCAPE) z |= ones << parameter;
+      put(element, i, bits, (int32_t)(z & 1 ? -(z + 1) / 2 : z / 2));
+    }
+    if (content == DIAGONALS) expand(here, element, 1, bytes);
+    else memcpy(here, element, (size_t)bytes);
+  }
+  if ((at + 7) / 8 != in[I_CODED_BYTES]) return wrong;
+  I64_AT(H_COUNTERS)[K_LOADED + content] += in[I_CODED_BYTES];
+  return header[H_FAULT] = OK;
+}
+
 static i64 transfer(i64 number, const i64 *in) {
   i64 content = in[I_MEMORY], bytes = SPACE(content, S_ELEMENT_BYTES);
   i64 outside = SPACE(content, S_GLOBAL_BYTES), stride = in[I_X_STRIDE];
@@ -216,6 +247,7 @@ static i64 transfer(i64 number, const i64 *in) {
     counters[(in[I_ON_CHIP] ? K_MOVED : K_STORED) + content] += moved;
     return OK;
   }
+  if (in[I_CODED_BYTES]) return decode(number, in, here, there);
   uint8_t *pattern = base + header[H_PATTERN];
   for (i64 i = 0; i < numbers; i++) put(pattern, i, number_bits(content), (int32_t)in[I_PAD_VALUE]);
   i64 width = in[I_X_PAD_BEFORE] + in[I_X_SIZE] + in[I_X_PAD_AFTER];

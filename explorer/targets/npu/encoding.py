@@ -40,7 +40,7 @@ COLUMNS = (
     "weight_outer", "weight_inner", "batch", "destination_step", "source_step",
     "operation", "use_immediate", "immediate", "table", "wide", "offset", "low", "high",
     "count", "step", "valid", "centered", "shift", "on_chip", "prefetch", "biased",
-    "replace",
+    "replace", "coded_bytes",
 )  # fmt: skip
 COLUMN = {name: index for index, name in enumerate(COLUMNS)}
 DEFAULTS = {"batch": 1, "destination_step": 1, "source_step": 1, "x_step": 1}
@@ -49,6 +49,9 @@ DEFAULTS = {"batch": 1, "destination_step": 1, "source_step": 1, "x_step": 1}
 
 MOVED_ON_CHIP = ("activations", "accumulators", "outputs", "widened", "gathered")
 """What tensors are loaded and stored as."""
+CODED = ("weights", "diagonals")
+"""What is loaded coded."""
+PADS = tuple(f"{axis}_pad_{side}" for axis in "yx" for side in ("before", "after"))
 
 
 @lru_cache(maxsize=64)
@@ -111,6 +114,10 @@ def _check_memory(instruction: Instruction, where: str, machine: Machine) -> Non
         raise InputError(f"{where}: {memory} are not moved on the chip")
     if getattr(instruction, "prefetch", False) and memory not in prefetched_contents(machine):
         raise InputError(f"{where}: the queue that loads activations loads {memory} anyway")
+    if getattr(instruction, "coded_bytes", 0) and memory not in CODED:
+        raise InputError(f"{where}: {memory} are not coded")
+    if getattr(instruction, "coded_bytes", 0) and any(getattr(instruction, one) for one in PADS):
+        raise InputError(f"{where}: coded weights have no padding")
 
 
 def legal_contents(kind: str, machine: Machine) -> tuple[str, ...]:
@@ -192,6 +199,7 @@ def _fill(
     refused: list[tuple[int, str]] = []
     outside = (mine & ~covered).any(axis=1)
     unused = [(outside, "has bits outside of the fields of {kind}")]
+    pads = [COLUMN[name] for name in PADS]
     if format.kind in ("load", "store"):
         legal = [CONTENTS.index(c) for c in legal_contents(format.kind, machine)]
         memories = table[chosen, COLUMN["memory"]]
@@ -202,8 +210,13 @@ def _fill(
         others = [CONTENTS.index(content) for content in prefetched_contents(machine)]
         unused.append(((table[chosen, COLUMN["prefetch"]] != 0) & ~np.isin(memories, others),
                        "memory is none that is prefetched"))  # fmt: skip
+        weights = [CONTENTS.index(content) for content in CODED]
+        is_coded = table[chosen, COLUMN["coded_bytes"]] != 0
+        unused += [
+            (is_coded & ~np.isin(memories, weights), "memory is none that is coded"),
+            (is_coded & table[chosen][:, pads].any(axis=1), "coded weights have no padding"),
+        ]
     if format.kind == "store":
-        pads = [COLUMN[f"{axis}_pad_{side}"] for axis in "yx" for side in ("before", "after")]
         unused.append((table[chosen][:, pads].any(axis=1), "{kind} cannot pad"))
     if format.kind == "vector":
         unused.append((table[chosen, COLUMN["operation"]] >= len(VECTOR_OPERATIONS),

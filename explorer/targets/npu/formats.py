@@ -242,6 +242,9 @@ def _transfer_fields(kind: str, machine: Machine, widths: dict[str, int]) -> lis
         fields.append(("on_chip", 1))
     if kind == "load" and own.prefetches:
         fields.append(("prefetch", 1))
+    if kind == "load" and machine.decodes_weights:
+        space = machine.by_content["weights"]
+        fields.append(("coded_bytes", (space.depth * space.global_bytes).bit_length()))
     return fields
 
 

@@ -120,6 +120,11 @@ class InstructionSet(Protocol):
         ...
 
     @property
+    def decodes_weights(self) -> bool:
+        """Whether a load of weights can say that they are coded, and in how many bytes."""
+        ...
+
+    @property
     def has_unused_fields(self) -> bool:
         """Whether a store has fields for padding and a vector instruction a bit for a reset, both
         always 0, as in VTA's structures."""
@@ -153,6 +158,7 @@ class StatedSet:
     expands_diagonals: bool = True
     moves_on_chip: bool = True
     prefetches: bool = True
+    decodes_weights: bool = True
     has_unused_fields: bool = False
 
     @property
@@ -183,6 +189,7 @@ VTA = StatedSet(
     expands_diagonals=False,
     moves_on_chip=False,
     prefetches=False,
+    decodes_weights=False,
     has_unused_fields=True,
 )  # fmt: skip
 SHIPPED: Mapping[str, InstructionSet] = {one.name: one for one in (VTA, FULL)}

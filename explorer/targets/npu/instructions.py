@@ -67,6 +67,9 @@ class Load(Transfer):
     prefetch: bool = False
     """Run by the queue that loads activations, which is ahead of the one that computes, and not by
     that of its content."""
+    coded_bytes: int = 0
+    """Of weights: so many bytes from the global address on are one block that is decoded
+    (`explorer.targets.npu.coding`), whatever the stride; 0: they lie as they are."""
 
 
 @dataclass(frozen=True, kw_only=True)

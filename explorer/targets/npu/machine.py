@@ -133,6 +133,8 @@ class Route:
     bytes_per_cycle: Fraction
     fixed_cycles: int
     """Start and latencies: whatever the size."""
+    decoded_bytes_per_cycle: Fraction | None = None
+    """Of loads of coded weights, once they are decoded; None: there is no decoder."""
 
 
 @dataclass(frozen=True)
@@ -270,6 +272,15 @@ class Machine:
         """Size of the global address space; None where nothing bounds it."""
         last = self.regions[-1]
         return None if last.size_bytes is None else last.start_bytes + last.size_bytes
+
+    @cached_property
+    def decodes_weights(self) -> bool:
+        """Whether a load of weights decodes them, out of some memory."""
+        memory = self.by_content["weights"].memory
+        return any(
+            is_load and pad == memory and route.decoded_bytes_per_cycle is not None
+            for (_, pad, is_load), route in self.routes
+        )
 
     def queue_of(self, content: str, is_load: bool, prefetch: bool = False) -> int:
         """Index of the queue of loads into, or stores from, that content; `prefetch`: as the field
@@ -585,6 +596,15 @@ def _route(
             rate = slowest / clock_hz
         latency = pair.latency_cycles if pair else engine.latency_cycles
         latency += sum(memories[end].latency_cycles for end in ends)
-        exact = Fraction(str(rate)).limit_denominator(10**6)
-        return Route(index, exact, engine.start_cycles + latency)
+        decoded = None
+        if engine.decoder != "none" and ends[0] not in {pad.name for pad in machine.scratchpads}:
+            if not machine.instruction_set.decodes_weights:
+                text = f'is "{engine.decoder}", and instructions.set = "{machine.set}" has no field'
+                refuse(f"engines.{engine.name}.decoder", f"{text} for coded weights")
+            decoded = _exact(engine.decoded_bytes_per_cycle or 0)
+        return Route(index, _exact(rate), engine.start_cycles + latency, decoded)
     return None
+
+
+def _exact(rate: float) -> Fraction:
+    return Fraction(str(rate)).limit_denominator(10**6)

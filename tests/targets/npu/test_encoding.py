@@ -14,8 +14,10 @@ from explorer.targets import load_target
 from explorer.targets.npu.assembly import assemble, disassemble
 from explorer.targets.npu.checking.order import queue_of_instructions
 from explorer.targets.npu.encoding import (
+    CODED,
     MOVED_ON_CHIP,
     NAMES,
+    PADS,
     cached_formats,
     decode,
     decode_micro,
@@ -41,6 +43,8 @@ MACHINES = [
     describe(load_target(name))
     for name in ("vta-16", "vta-32", "edge-64", "tiny-8", "mac-128", "odd-12x20")
 ]
+DECODER = {"engines.dma.decoder": "rice", "engines.dma.decoded_bytes_per_cycle": 8}
+MACHINES.append(describe(load_target("odd-12x20", DECODER)))  # with every field
 VTA = MACHINES[0]
 
 
@@ -61,6 +65,10 @@ def instructions(draw, machine):
             (format.kind == "store" and "_pad_" in field.name)
             or (field.name == "on_chip" and values["memory"] not in MOVED_ON_CHIP)
             or (field.name == "prefetch" and values["memory"] not in prefetched_contents(machine))
+            or (
+                field.name == "coded_bytes"
+                and (values["memory"] not in CODED or any(map(values.get, PADS)))
+            )
         ):
             continue
         else:

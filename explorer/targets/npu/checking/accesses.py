@@ -186,6 +186,9 @@ def rows_of(op: Instruction, machine: Machine) -> np.ndarray:
     if not isinstance(op, Load | Store) or not op.x_size or not op.y_size:
         return NO_ROWS
     size = machine.by_content[op.memory].global_bytes
+    if isinstance(op, Load) and op.coded_bytes:
+        start = op.global_address * size
+        return np.array([[start, start + op.coded_bytes]], np.int64)
     if op.x_step != 1:  # every element for itself
         rows = np.arange(op.y_size, dtype=np.int64) * op.x_stride
         starts = np.add.outer(rows, np.arange(op.x_size) * op.x_step).reshape(-1)

@@ -3,10 +3,11 @@
     bound = least_of_layer(layer, machine)
     bound.constant_bytes, bound.read_bytes, bound.written_bytes, bound.product_bytes
 
-Weights are read once, each number of an input that some output needs is read once, each number of
-the output is written once. A product of m x k by k x n numbers with room for s of them moves at
-least 2 m n k / sqrt(s) - 2 s (J.-W. Hong and H. T. Kung: I/O complexity, STOC 1981; the constant of
-T. M. Smith and others: A Tight I/O Lower Bound for Matrix Multiplication, arXiv:1702.02017). Room
+Weights are read once (coded ones: each number with its best parameter), each number of an input
+that some output needs is read once, each number of the output is written once. A product of m x k
+by k x n numbers with room for s of them moves at least 2 m n k / sqrt(s) - 2 s (J.-W. Hong and
+H. T. Kung: I/O complexity, STOC 1981; the constant of T. M. Smith and others: A Tight I/O Lower
+Bound for Matrix Multiplication, arXiv:1702.02017). Room
 is what all scratchpads hold together, in numbers of the narrower operand.
 """
 
@@ -21,6 +22,7 @@ from explorer.npu.layers.convolution import Convolution
 from explorer.npu.layers.layer import Layer
 from explorer.npu.layers.matrices import MatrixProduct
 from explorer.npu.layers.partition import Pieces
+from explorer.npu.tiling.coded import least_bytes
 from explorer.targets.npu.machine import Machine
 
 
@@ -78,7 +80,7 @@ def least_of_layer(
             outs, height, width = layer.output_shape
             product = product_bytes(height * width, layer.input_shape[0], outs, machine)
         return LayerBytes(
-            constant_bytes=_bytes(weights, machine.weight_bits),
+            constant_bytes=_constant_bytes(layer, weights, machine),
             read_bytes=_bytes(read, inputs),
             written_bytes=written,
             product_bytes=product,
@@ -102,7 +104,10 @@ def least_of_layer(
 
 
 def product_bytes(rows: int, inner: int, columns: int, machine: Machine) -> int:
-    """What a product moves at least; 0 where all of it fits."""
+    """What a product moves at least; 0 where all of it fits, and where weights are coded, which
+    have no size of their own."""
+    if machine.decodes_weights:
+        return 0
     bits = min(machine.input_bits, machine.weight_bits)
     room = sum((pad.size_bytes or 0) * 8 // bits for pad in machine.scratchpads)
     numbers = 2 * rows * inner * columns / sqrt(room) - 2 * room
@@ -128,6 +133,15 @@ def _weights(layer: Convolution) -> int:
         return 0
     is_sparse = layer.is_sparse and layer.groups == 1
     return int(np.count_nonzero(layer.weights)) if is_sparse else int(layer.weights.size)
+
+
+def _constant_bytes(layer: Convolution, count: int, machine: Machine) -> int:
+    """Of so many weights that have to be read."""
+    if machine.decodes_weights and count:
+        is_sparse = layer.is_sparse and layer.groups == 1
+        read = layer.weights[layer.weights != 0] if is_sparse else layer.weights
+        return int(least_bytes(read, machine))
+    return _bytes(count, machine.weight_bits)
 
 
 def _read(layer: Convolution, axis: int) -> int:

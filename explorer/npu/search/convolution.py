@@ -13,7 +13,7 @@ order of micro-operations costs; only runs of the timeline know how queues wait 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -23,6 +23,7 @@ import numpy as np
 from explorer.npu.layers.convolution import Convolution
 from explorer.npu.program.requirements import vector_passes
 from explorer.npu.search.axes import Axis, all_sizes, axis_of, fast_sizes
+from explorer.npu.search.cuts import CUT_SUMS, Cut, cut_of
 from explorer.npu.tiling.bands import Band
 from explorer.npu.tiling.chunks import ORDERS
 from explorer.npu.tiling.convolution import (
@@ -60,6 +61,8 @@ class _Kind:
     outputs: int
     inputs: int
     example: Band
+    least_bytes: float = 0.0
+    """Of the weights of all of them, where these are coded."""
 
 
 class ConvolutionSpace:
@@ -77,7 +80,7 @@ class ConvolutionSpace:
         for band in self.cut.bands:
             kinds.setdefault((len(band.outputs), len(band.inputs)), []).append(band)
         self.kinds = [
-            _Kind(len(found), outputs, inputs, found[0])
+            _Kind(len(found), outputs, inputs, found[0], self._least_bytes(found))
             for (outputs, inputs), found in kinds.items()
         ]
         self._fill(effort, fixed)
@@ -223,7 +226,7 @@ class ConvolutionSpace:
     def _sides(self) -> list[int]:
         return self.legal["together"]
 
-    def _cuts(self, size: int, side: int) -> list[_Cut]:
+    def _cuts(self, size: int, side: int) -> list[Cut]:
         """How the inputs of each kind of bands are cut into chunks; `size`: which of the legal
         numbers of inputs, or of outputs where each has inputs of its own."""
         key = (size, side)
@@ -232,11 +235,11 @@ class ConvolutionSpace:
                                    together=self._sides[side])  # fmt: skip
             blocks = self.legal["outputs" if self.own else "inputs"][size]
             blocks *= self.own or 1
-            self._known_cuts[key] = [_cut(tiled, kind.example, blocks) for kind in self.kinds]
+            self._known_cuts[key] = [cut_of(tiled, kind.example, blocks) for kind in self.kinds]
         return self._known_cuts[key]
 
     @cached_property
-    def _known_cuts(self) -> dict[tuple[int, int], list[_Cut]]:
+    def _known_cuts(self) -> dict[tuple[int, int], list[Cut]]:
         return {}
 
     def __len__(self) -> int:
@@ -252,6 +255,33 @@ class ConvolutionSpace:
         return placed(self.cut.tiled(**self.choices(point)))
 
     # -------------------------------------------------------------------------------- the bound
+
+    def _least_bytes(self, bands: Sequence[Band]) -> float:
+        """Of weights in any blocks; 0 where they are not coded."""
+        coding, taps = self.cut.coding, self.layer.kernel[0] * self.layer.kernel[1]
+        if coding is None or self.cut.repeated is not None:
+            return 0.0
+        if self.own:
+            return coding.least_bytes(0, len(coding.numbers))
+        return sum(
+            coding.least_bytes(
+                band.first_weight,
+                band.first_weight + len(band.outputs) * len(band.inputs) * taps,
+            )
+            for band in bands
+        )
+
+    def _moved_weights(self, elements: np.ndarray, least_bytes: np.ndarray) -> np.ndarray:
+        """Cycles of so many weights, without starts; `least_bytes`: where they are coded."""
+        coding = self.cut.coding
+        whole = self._moved(self._weights, True, -1, elements)
+        if coding is None:
+            return whole
+        decoded, rate = coding.route.decoded_bytes_per_cycle, coding.route.bytes_per_cycle
+        assert decoded is not None
+        fastest = float(max(decoded, rate))  # slower blocks are left as they are
+        size = elements * coding.element_bytes
+        return np.minimum(whole, np.maximum(least_bytes / float(rate), size / fastest))
 
     def _route(self, content: str, is_load: bool, region: int) -> Route:
         memory = self.machine.by_content[content].memory
@@ -338,7 +368,7 @@ class ConvolutionSpace:
             tiles = kind.count * -(-kind.outputs // self.outputs)
             inputs = 1 if self.own else kind.inputs
             elements = kind.count * kind.outputs * inputs * taps
-            moved = self._moved(self._weights, True, last_axis, np.asarray(elements))
+            moved = self._moved_weights(np.asarray(elements), np.asarray(kind.least_bytes))
             mine = np.where(is_kept, 1, self.positions) * (fixed_weights * tiles * k + moved)
             load, channel = load + mine, channel + mine
         compute = self._compute(out_tiles, chunks, weights * self._steps_of_taps)
@@ -399,7 +429,7 @@ class ConvolutionSpace:
             cuts = [[self._cuts(i, t)[kind] for t in range(shape[1])] for i in range(shape[0])]
             self._tables[kind] = {
                 name: np.array([[of(one) for one in row] for row in cuts], np.int64)
-                for name, of in _CUT_SUMS.items()
+                for name, of in CUT_SUMS.items()
             }
         return self._tables[kind]
 
@@ -471,8 +501,10 @@ class ConvolutionSpace:
             size = np.minimum(self.outputs, self.kinds[0].outputs)
             inputs = np.minimum(self.inputs, self.kinds[0].inputs)
             size = size * (1 if self.own else inputs) * taps
-            first = first + self._route(self._weights, True, -1).fixed_cycles + self._moved(
-                self._weights, True, -1, size)  # fmt: skip
+            coding = self.cut.coding
+            least = size * (0.0 if coding is None else coding.least_of_element)
+            first = first + self._route(self._weights, True, -1).fixed_cycles
+            first = first + self._moved_weights(size, least)
         last_tile = rows.last[r] * columns.last[c]  # of one block of outputs at least
         store, _ = self._transfers(content, False, np.asarray(1), last_tile)
         vector = machine.vector
@@ -545,40 +577,6 @@ class ConvolutionSpace:
         route = self._route("micro_operations", True, -1)
         starts = np.where(is_kept, np.minimum(count, 3), chunks) * route.fixed_cycles
         return starts + self._moved("micro_operations", True, -1, loaded)
-
-
-@dataclass(frozen=True)
-class _Cut:
-    """The inputs of a band in chunks: of each what is loaded at once."""
-
-    groups: tuple[int, ...]
-    """Transfers of a chunk where each group is one."""
-    runs: tuple[int, ...]
-    """Transfers where those at equal distances are one: no fewer than these."""
-    held: tuple[int, ...]
-    """Blocks that lie in the scratchpad."""
-
-
-_CUT_SUMS = {
-    "chunks": lambda cut: len(cut.groups),
-    "groups": lambda cut: sum(cut.groups),
-    "runs": lambda cut: sum(cut.runs),
-    "held": lambda cut: sum(cut.held),
-    "first_groups": lambda cut: cut.groups[0],
-    "first_runs": lambda cut: cut.runs[0],
-    "first_held": lambda cut: cut.held[0],
-    "most_held": lambda cut: max(cut.held),
-}
-
-
-def _cut(tiled: TiledLayer, band: Band, inputs: int) -> _Cut:
-    groups, runs = [], []
-    for first in range(0, len(band.inputs), inputs):
-        found = tiled.groups(band.inputs[first : first + inputs])
-        groups.append(len(found))
-        runs.append(1)
-    held = tuple(count * tiled.together for count in groups)
-    return _Cut(groups=tuple(groups), runs=tuple(runs), held=held)
 
 
 def _batched(rows: np.ndarray, columns: np.ndarray, batch: int) -> tuple[np.ndarray, np.ndarray]:

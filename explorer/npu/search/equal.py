@@ -1,4 +1,5 @@
-"""Layers for which the same tiles are found: what a search depends on, without numbers.
+"""Layers for which the same tiles are found: what a search depends on, without numbers but for
+what weights take where they are coded.
 
 found = SearchedLayers(machine)
 found.of(layer)          searched once for all layers that are cut alike
@@ -42,7 +43,7 @@ def key_of(layer: Layer, machine: Machine) -> Hashable | None:
         found.groups, found.parts, found.reads, found.placement, found.within,
         found.output.is_wide, found.moved is None, vector_passes(found, machine),
         constants_per_block(found, machine), cut.bands, repeated, found.combined,
-        found.combined_side,
+        found.combined_side, None if cut.coding is None else digest(cut.coding.sums),
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -29,6 +29,7 @@ from explorer.npu.tiling.bands import (
     ranges,
 )
 from explorer.npu.tiling.chunks import Chunk, Loops, Order, chunks_of
+from explorer.npu.tiling.coded import Coding, coding_of
 from explorer.npu.tiling.layouts import Repeated, has_diagonals, repeated, shared_constants
 from explorer.npu.tiling.partial_sums import is_total, partial_sums
 from explorer.npu.tiling.scratchpads import (
@@ -78,6 +79,8 @@ class TiledLayer:
     """Weights that are loaded once for all tiles."""
     partials: int = 1
     """Sums that are made of each block of outputs, and added up in the end (`partial_sums`)."""
+    coding: Coding | None = field(default=None, compare=False, repr=False)
+    """What weights take once they are coded; None where they are not."""
 
     @property
     def buffers(self) -> int:
@@ -339,6 +342,7 @@ class Cuttable:
     bands: tuple[Band, ...]
     repeated: Repeated | None
     partials: int
+    coding: Coding | None
 
     @property
     def most(self) -> tuple[int, int]:
@@ -359,7 +363,7 @@ class Cuttable:
         """In tiles of these sizes, without places."""
         return TiledLayer(
             layer=self.layer, machine=self.machine, bands=self.bands, repeated=self.repeated,
-            partials=self.partials, **choices,
+            partials=self.partials, coding=self.coding, **choices,
         )  # fmt: skip
 
 
@@ -371,8 +375,10 @@ def cuttable(layer: Convolution, machine: Machine) -> Cuttable:
     shares_tiles = held is None or partials > 1 or is_total(layer, machine)
     if shares_tiles and has_diagonals(layer, machine):
         found = (band_of_diagonals(layer, machine),)
+    is_diagonal = found[0].own > 0 and held is None
     return Cuttable(
-        layer=layer, machine=machine, bands=found, repeated=held, partials=partials
+        layer=layer, machine=machine, bands=found, repeated=held, partials=partials,
+        coding=coding_of(layer, machine, "diagonals" if is_diagonal else "weights"),
     )  # fmt: skip
 
 

@@ -153,6 +153,8 @@ def _layers(
                 memory_bytes=tuple(
                     (name, size) for name, size in work.memory_bytes.items() if size
                 ),
+                coded_bytes=work.coded_bytes,
+                decoded_bytes=work.decoded_bytes,
                 energy=energy_of(work, network.machine),
                 least_cycles=least,
                 bound=bound,

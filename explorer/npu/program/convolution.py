@@ -29,6 +29,7 @@ from explorer.npu.program.requirements import shifted_of
 from explorer.npu.program.stream import Stream
 from explorer.npu.program.taps import TapLoops, loops_of_taps
 from explorer.npu.program.transfers import Block
+from explorer.npu.program.weights import coded_weights, weight_loads
 from explorer.npu.tiling import layouts
 from explorer.npu.tiling.bands import output_blocks
 from explorer.npu.tiling.chunks import Chunk
@@ -38,7 +39,7 @@ from explorer.npu.tiling.convolution import (
     input_pieces,
     window,
 )
-from explorer.targets.npu.formats import limits_of, prefetches
+from explorer.targets.npu.formats import prefetches
 from explorer.targets.npu.instructions import (
     Instruction,
     Load,
@@ -103,8 +104,10 @@ def constant_sizes(tiled: TiledLayer) -> dict[str, tuple[str, int]]:
     """Content and size in bytes of weights, and of biases and factors."""
     layer, machine = tiled.layer, tiled.machine
     per_block = constants_per_block(layer, machine)
+    found = coded_weights(tiled)
+    weights = tiled.weight_elements if found is None else found.elements
     sizes = {
-        "weights": (tiled.weight_content, tiled.weight_elements),
+        "weights": (tiled.weight_content, weights),
         "constants": (
             "accumulators",
             tiled.shared_constants + output_blocks(layer, machine) * per_block,
@@ -114,10 +117,11 @@ def constant_sizes(tiled: TiledLayer) -> dict[str, tuple[str, int]]:
     return {name: (c, count * elements[c]) for name, (c, count) in sizes.items()}
 
 
-def constants_of(layer: Convolution, machine: Machine) -> dict[str, np.ndarray]:
+def constants_of(tiled: TiledLayer) -> dict[str, np.ndarray]:
     """Bytes of weights, and of biases and factors."""
+    layer, machine, found = tiled.layer, tiled.machine, coded_weights(tiled)
     return {
-        "weights": layouts.weights(layer, machine),
+        "weights": layouts.weights(layer, machine) if found is None else found.data(),
         "constants": layouts.constants(layer, machine),
     }
 
@@ -137,6 +141,7 @@ class ConvolutionWriter(Stream):
         layer, machine = tiled.layer, tiled.machine
         self.chunks = tiled.chunks()
         self.constants_of: range | None = None
+        self.coded = coded_weights(tiled)
         self.each = constants_per_block(layer, machine)
         self.borders = borders(layer, machine)
         self.most_padding = most_padding(machine)
@@ -151,7 +156,7 @@ class ConvolutionWriter(Stream):
 
     def constants(self) -> dict[str, np.ndarray]:
         """Weights, biases and factors."""
-        return constants_of(self.layer, self.machine)
+        return constants_of(self.tiled)
 
     def write(self) -> None:
         """All instructions but the last."""
@@ -160,7 +165,7 @@ class ConvolutionWriter(Stream):
 
     def _chunk(self, number: int, chunk: Chunk) -> None:
         loads: list[Instruction] = [  # weights first, which need not wait for a layer before
-            *self._load_weights(number, chunk),
+            *self._load_weights(chunk),
             *(self._load_inputs(chunk) if chunk.loads_inputs else ()),
         ]
         if loads:
@@ -250,34 +255,16 @@ class ConvolutionWriter(Stream):
         has_field = self.machine.instruction_set.pads_with_values
         return {"pad_value": self.layer.input_zero_point} if is_padded and has_field else {}
 
-    def _load_weights(self, number: int, chunk: Chunk) -> Iterator[Load]:
-        """A row for each block of output channels; one row where their inputs are not cut, and
-        nothing where they are there already."""
-        if self.tiled.repeated is not None:
-            if not number:
-                yield Load(
-                    memory="weights", scratchpad_address=self.tiled.region("weights").address,
-                    global_address=self.address("weights", "weights"),
-                    x_size=self.tiled.weight_elements,
-                )  # fmt: skip
-            return
-        if not chunk.loads_weights:
-            return
-        taps, band = self.tiled.taps, self.tiled.bands[chunk.band]
-        content = self.tiled.weight_content
-        before = self.address("weights", content)
-        if self.tiled.has_diagonals:
-            size, firsts = taps, [before + output * taps for output in chunk.outputs]
-        else:
-            before += band.first_weight + chunk.first_input * taps
-            size, each = len(chunk.inputs) * taps, len(band.inputs) * taps
-            firsts = [before + (out - band.outputs.start) * each for out in chunk.outputs]
-        start = self.tiled.region("weights", chunk.weight_buffer).address
-        whole = len(firsts) * size
-        if chunk.is_whole and whole <= limits_of(self.machine, "load")["x_size"]:
-            firsts, size = firsts[:1], whole
-        block = Block(rows=1, columns=size, stride=0)
-        yield from self.load_blocks(content, start, firsts, block)
+    def _load_weights(self, chunk: Chunk) -> Iterator[Load]:
+        """What is not there already."""
+        first = self.address("weights", self.tiled.weight_content)
+        for load in weight_loads(self.tiled, chunk):
+            placed = load if self.coded is None else self.coded.place(load)
+            start = self.tiled.region("weights", chunk.weight_buffer).address
+            yield dataclasses.replace(
+                placed, scratchpad_address=start + load.scratchpad_address,
+                global_address=first + placed.global_address,
+            )  # fmt: skip
 
     def _constants(self, number: int, chunk: Chunk) -> None:
         """Biases and factors of the tile's channels, or all, where they are not there yet."""

@@ -57,7 +57,7 @@ def _shared_constants(made: TiledPieces) -> SharedConstants:
     found = SharedConstants(data={}, sizes={}, places={})
     known: dict[tuple[str, bytes], str] = {}
     for index, tiled in enumerate(made.tiled):
-        data = constants_of(tiled.layer, made.machine)
+        data = constants_of(tiled)
         for name, size in constant_sizes(tiled).items():
             one = known.setdefault((name, data[name].tobytes()), f"{name}{index}")
             found.places[index, name] = one

@@ -144,6 +144,10 @@ class CountedLayer:
     """Of the matrix engine, those on padding included."""
     memory_bytes: tuple[tuple[str, int], ...] = ()
     """Between each memory and the scratchpads, micro-operations included."""
+    coded_bytes: int = 0
+    """Of weights that are coded, as they are loaded: a part of `memory_bytes`."""
+    decoded_bytes: int = 0
+    """Of the same weights, once they are decoded."""
     energy: tuple[tuple[str, float], ...] = ()
     """Picojoules by engine, scratchpad and memory."""
     least_cycles: float = 0.0
@@ -238,6 +242,12 @@ class CountedRun:
     def bytes(self) -> int:
         """Between global memory and scratchpads."""
         return sum(size for _, size in (*self.loaded_bytes, *self.stored_bytes))
+
+    @property
+    def coded_weights(self) -> tuple[int, int]:
+        """Bytes of coded weights, as they are loaded and once they are decoded."""
+        coded = sum(layer.coded_bytes for layer in self.layers)
+        return coded, sum(layer.decoded_bytes for layer in self.layers)
 
     @property
     def energy_by_part(self) -> dict[str, float]:

@@ -2,10 +2,12 @@
 
 import numpy as np
 
+import explorer
 from explorer.ir.dialects.npu import InstructionsOp, LayerOp
 from explorer.ir.operation import from_attribute, identity_of
 from explorer.ir.structure import operations
 from explorer.npu.program.ir_layers import laid_out_in, layer_in
+from explorer.targets import load_target
 
 
 def layers_of(snapshot, kind):
@@ -48,3 +50,24 @@ def test_no_pass_before_has_them_and_the_one_behind_takes_them_over(compiled):
 def test_the_pass_says_what_it_laid_out(compiled):
     rewrites = compiled("vta-16")["lay-out-constants"].rewrites
     assert any("weights as" in str(rewrite) for rewrite in rewrites)
+
+
+def test_coded_weights_take_fewer_bytes_of_memory_and_of_traffic(digits, compiled):
+    model, table, x = digits
+    fields = {"engines.dma.decoder": "rice"}
+    coded = explorer.compile(model, load_target("mac-128", fields), quantization=table)
+    assert coded.accuracy(x).report.bit_exact  # after every pass, and in the program
+    run, plain = coded.counted, compiled("mac-128")
+    assert run.cycles == run.predicted_cycles
+    moved, decoded = run.coded_weights
+    assert 0 < moved < decoded
+    assert run.bound_bytes <= run.bytes and run.bound_cycles <= run.cycles
+    assert all(layer.least_cycles <= layer.cycles for layer in run.layers)
+    plain.run(x)
+    assert plain.counted.coded_weights == (0, 0)
+    sizes = [
+        sum(data.nbytes for name, data in c["lay-out-constants"].after.weights.items()
+            if name.endswith(".weights.laid_out"))
+        for c in (coded, plain)
+    ]  # fmt: skip
+    assert sizes[0] < sizes[1]

@@ -366,6 +366,7 @@ def counters(compilation: Compilation, inputs: Mapping[str, np.ndarray]) -> dict
         "traffic_bytes": found.bytes if found else 0,
         "bound_cycles": found.bound_cycles if found else 0.0,
         "bound_traffic_bytes": found.bound_bytes if found else 0,
+        "coded_weights": _coded_weights(found),
         "energy": _energy(found),
         "groups": [list(group) for group in found.groups] if found else [],
         "search": [asdict(one) for one in found.searches] if found else [],
@@ -375,6 +376,12 @@ def counters(compilation: Compilation, inputs: Mapping[str, np.ndarray]) -> dict
             for operation, device, reason in compilation.placed_elsewhere
         ],
     }
+
+
+def _coded_weights(found: CountedRun | None) -> dict[str, int]:
+    """What is loaded of them, and what that is once it is decoded."""
+    coded, decoded = found.coded_weights if found else (0, 0)
+    return {"bytes": coded, "decoded_bytes": decoded}
 
 
 def _energy(found: CountedRun | None) -> dict:

@@ -11,6 +11,7 @@ from explorer.results import Trace
 from explorer.results.runs.counted import CountedLayer, CountedRun
 from explorer.views.fixed_numbers import COST_MODEL
 from explorer.views.numbers import (
+    format_bytes,
     format_change,
     format_count,
     format_exact,
@@ -140,6 +141,9 @@ def _summary(trace: Trace, run: CountedRun) -> str:
         predicted = "predicted exactly" if is_exact else f"{run.predicted_cycles:,} predicted"
     kept = [layer for layer in run.layers if layer.kept_bytes]
     stays = f"; {format_count(len(kept), 'result')} kept on the chip" if kept else ""
+    coded, decoded = run.coded_weights
+    if coded:
+        stays += f"; {format_bytes(coded)} of coded weights for {format_bytes(decoded)}"
     return (
         f"{format_count(run.cycles, 'cycle')} on {device}, {predicted}; "
         f"{format_percent(run.utilization)} of the array used, padding included{stays}"
@@ -171,7 +175,12 @@ def _row(layer: CountedLayer, run: CountedRun) -> Row:
             ),
             "bytes": Cell(
                 value=layer.bytes,
-                exact=", ".join(f"{name} {size:,}" for name, size in layer.memory_bytes),
+                exact=", ".join(f"{name} {size:,}" for name, size in layer.memory_bytes)
+                + (
+                    f"; coded weights {layer.coded_bytes:,} for {layer.decoded_bytes:,}"
+                    if layer.coded_bytes
+                    else ""
+                ),
             ),
             "energy": Cell(
                 value=layer.energy_picojoules if layer.energy else None,

@@ -390,6 +390,7 @@ class Compiled:
             names.kernels |= set(last.final.kernels)
             run = run_companion(found, self.final.weights, target, self._run, names)
             made[target.name] = last = Compiled(self.model, run)
+            last.require_flash()
             names = last.passes[-1].names.copy()
         return made
 

@@ -152,11 +152,14 @@ def _require_c(compiled: Compiled) -> None:
 def _require_arena(compiled: Compiled, program: Program) -> None:
     """InputError for several parts in several memories. MemoryBudgetError where the arena of
     several parts, in which what goes between them lies, too, is larger than the budget."""
-    if program.parts and len(compiled.target.arenas) > 1:
+    targets = (compiled.target, *(each.target for each in compiled.companions.values()))
+    several = next((target for target in targets if len(target.arenas) > 1), None)
+    if program.parts and several is not None:
+        names = ", ".join(memory.name for memory in several.arenas)
         raise InputError(
-            f"a package of {len(program.parts)} parts has one arena, and the target has several "
-            f"memories: {', '.join(memory.name for memory in compiled.target.arenas)}",
-            hint="a target with one memory of kind arena for activations",
+            f"a package of {len(program.parts)} {'parts' if len(program.parts) > 1 else 'part'} "
+            f"has one arena, and the target {several.name} has several memories: {names}",
+            hint=f"a target with one memory of kind arena for activations, or {several.name} alone",
         )
     budget = compiled.settings.budget_bytes
     if budget is not None and program.parts and program.arena_bytes > budget:

@@ -161,3 +161,14 @@ def test_pins_of_unknown_buffers_and_of_a_target_with_one_memory(model: Path, tm
         c.fork(decisions={"plan-memory/pins": {"nothing": "fast"}})
     with pytest.raises(InputError, match="has one memory for activations"):
         explorer.compile(model).fork(decisions={"plan-memory/pins": {"conv_1": "fast:0"}})
+
+
+def test_memories_of_the_second_target_are_obeyed(model: Path, tmp_path: Path):
+    """Also the one that holds weights, of which the first target says nothing."""
+    chosen = {"assign/device/conv8": "two-memories"}
+    c = explorer.compile(model, ["cpu", target(tmp_path, 2048)], decisions=chosen)
+    assert c.companion is not None
+    assert c.companion.memories["fast"].peak_bytes <= 2048
+    small = target(tmp_path, 2048, flash=1000)
+    with pytest.raises(MemoryBudgetError, match="more than the flash of 1,000"):
+        explorer.compile(model, ["cpu", small], decisions=chosen).program  # noqa: B018

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import explorer
+from explorer.errors import InputError
 from explorer.packaging.inspecting import inspect_package
 from explorer.targets import load_target
 from tests.packaging.building import MODELS, STRICT, run
@@ -95,3 +96,18 @@ def test_what_fits_the_fastest_memory_has_one_arena(target, tmp_path):
     c = explorer.compile(MODELS / "digits_mlp.onnx", target(1 << 16))
     header = (c.package(tmp_path / "package") / "include" / "digits_mlp.h").read_text()
     assert "void *arena, size_t arena_bytes" in header and "unsigned char *memories" not in header
+
+
+def test_functions_next_to_another_target_have_several_memories_and_no_package(target, tmp_path):
+    model, chosen = MODELS / "digits_mlp.onnx", {"assign/device/dense3": "two-memories"}
+    c = explorer.compile(model, ["cpu", target(320)], decisions=chosen)
+    assert [part.device for part in c.program.parts] == ["cpu", "two-memories"]
+    assert c.companion is not None and c.companion.memories["model"].peak_bytes <= 320
+    images = c.example_inputs()
+    expected = explorer.compile(model).run(images)["logits"]
+    np.testing.assert_allclose(c.run(images)["logits"], expected, atol=1e-4)
+    words = "2 parts has one arena, and the target two-memories has several memories: model, slow"
+    with pytest.raises(InputError, match=words) as refused:
+        c.package(tmp_path / "package")
+    assert refused.value.hint is not None and "two-memories alone" in refused.value.hint
+    assert not (tmp_path / "package").exists()

@@ -10,10 +10,18 @@ from explorer.targets.reading import Problem
 
 
 def machine_problems(target: Described) -> Iterator[Problem]:
-    """The first contradiction, if there is one; nothing of a target without queues."""
+    """Contradictions, the worst one first; nothing of a target without queues."""
     if not target.queues:
         return
     try:
         formats_of(describe(target))
     except Contradiction as found:
         yield found.problem
+        return
+    for memory in target.memories:
+        if memory.kind == "arena":
+            yield Problem(
+                f"memories.{memory.name}.kind",
+                "is 'arena', which programs in C have, expected 'dram' or 'scratchpad': "
+                "instructions address those alone",
+            )

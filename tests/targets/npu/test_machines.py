@@ -152,6 +152,11 @@ def test_rates_come_from_pairs_engines_or_memories():
         ),
         ("mac-128", {"memories.sram.size_bytes": None}, "sram.size_bytes is missing.*flash lies"),
         ("vta-16", {"memories.dram.kind": "arena"}, "memories have none of kind dram"),
+        (
+            "mac-128",
+            {"memories.fast": {"kind": "arena", "size_bytes": 65536}},
+            r"memories\.fast\.kind is 'arena', .*, expected 'dram' or 'scratchpad'",
+        ),
     ],
 )
 def test_a_contradiction_names_the_field_and_its_bound(name, overrides, message):

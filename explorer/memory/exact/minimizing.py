@@ -56,12 +56,14 @@ class Minimizer:
         deadline: float | None = None,
         is_compiled: bool = False,
         prover: Prover | None = None,
+        orders: Sequence[str] = ORDERS,
     ) -> None:
         self.buffers = buffers
         self.max_nodes = max_nodes
         self.deadline = deadline
         self.is_compiled = is_compiled
         self.prover = prover
+        self.orders = orders
         self.nodes = 0
         self.parts = [PartPlan(part, buffers.live_in(part)) for part in buffers.parts]
         self._open: dict[tuple[int, str, int], Search] = {}
@@ -121,7 +123,7 @@ class Minimizer:
         return status
 
     def _search(self, number: int, part: PartPlan, capacity: int, limit: int) -> int:
-        for order in sorted(ORDERS, key=lambda order: order != part.order):
+        for order in sorted(self.orders, key=lambda order: order != part.order):
             key = (number, order, capacity)
             search = self._open.get(key)
             is_compiled = self.is_compiled and self._is_large()

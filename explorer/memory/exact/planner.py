@@ -13,6 +13,7 @@ from explorer.memory.exact.joining import Joining, joined_buffers
 from explorer.memory.exact.minimizing import Minimizer
 from explorer.memory.exact.problem import Buffers
 from explorer.memory.exact.prover import has_prover, prove
+from explorer.memory.exact.repairing import MIN_BUFFERS, repaired
 from explorer.memory.exact.result import ExactResult
 from explorer.memory.exact.search import FOUND
 from explorer.memory.pinned import PinnedPlanner
@@ -34,6 +35,8 @@ MANY_NODES = 10_000
 """With more, the search may be compiled, where numba is installed."""
 QUICK_STRATEGIES = 6
 """Greedy ones that are tried before the first round of a search."""
+FIRST_STRATEGIES = 3
+"""Of these before a long plan is searched again where it is too large."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ class ExactPlanner:
     """
 
     max_nodes: int = 2_000
-    """Placements that all searches together may try."""
+    """Placements that all searches of the whole together may try, and all of single places."""
     time_limit: float | None = None
     """Seconds of search, and of the second prover where OR-Tools is installed."""
     forbidden: tuple[Range, ...] = ()
@@ -76,11 +79,13 @@ class ExactPlanner:
         verify_buffers(buffers)
         refuse_collisions(buffers, fixed)
         is_compiled = self.max_nodes > MANY_NODES
-        plan = self._quick_orders(buffers, steps, fixed)
+        plan = self._first_orders(buffers, steps, fixed)
         ends = (offset + buffers[i].size_bytes for i, offset in fixed.items())
         bound = max([plan.bound_bytes, *ends])
         enough = bound if capacity is None else max(bound, capacity)
         low, nodes = bound, 0
+        if not fixed:
+            plan, nodes = self._quick_orders(plan, steps, enough, started)
         columns = Buffers(buffers, fixed, durations) if plan.peak_bytes > enough else None
         most_pairs = MAX_PAIRS if is_compiled else MAX_PLAIN_PAIRS
         if columns is not None and columns.pairs > most_pairs:
@@ -98,7 +103,7 @@ class ExactPlanner:
                 known = -(-plan.peak_bytes // unit)
                 low, found = search.minimize(-(-bound // unit), known, enough // unit)
                 low = max(bound, low * unit)
-            nodes = search.nodes
+            nodes += search.nodes
             if found is not None:
                 plan = self._placed(plan, columns, found, nodes, started)
         plan = replace(plan, optimal=plan.peak_bytes <= low)
@@ -127,18 +132,49 @@ class ExactPlanner:
 
         return solve_around(solve, buffers, steps, fixed, self.forbidden)
 
+    def _first_orders(
+        self, buffers: Sequence[BufferLifetime], steps: Sequence[str], fixed: Mapping[int, int]
+    ) -> MemoryPlan:
+        """By the first strategies; around fixed buffers by all."""
+        if not fixed:
+            kept = self.greedy.strategies[: first_strategies(buffers)]
+            return replace(self.greedy, strategies=kept)(buffers, steps)
+        pins = tuple((buffers[i].id, offset) for i, offset in fixed.items())
+        return PinnedPlanner(pins)(buffers, steps)
+
+    def _quick_orders(
+        self, plan: MemoryPlan, steps: Sequence[str], enough: int, started: float
+    ) -> tuple[MemoryPlan, int]:
+        """By some strategies more, where searching again in some steps does not do; and nodes."""
+        if plan.peak_bytes <= enough:
+            return plan, 0
+        plan, nodes = self._repaired(plan, enough, started)
+        if plan.peak_bytes > enough:
+            first = first_strategies(plan.placements)
+            plan = self._more_orders(plan, steps, first, QUICK_STRATEGIES)
+        return plan, nodes
+
+    def _more_orders(
+        self, plan: MemoryPlan, steps: Sequence[str], first: int, last: int | None
+    ) -> MemoryPlan:
+        """By the strategies [first, last) too."""
+        others = self.greedy.strategies[first:last]
+        left = self.greedy.most_placements - len(plan.attempts) * len(plan.placements)
+        if not others or left <= 0:
+            return plan
+        buffers = [placed.buffer for placed in plan.placements]
+        greedy = replace(self.greedy, strategies=others, most_placements=left)
+        return better_plan(plan, greedy(buffers, steps))
+
     def _all_orders(
         self, plan: MemoryPlan, steps: Sequence[str], fixed: Mapping[int, int], enough: int
     ) -> MemoryPlan:
         """By the other strategies too, and of blocks where many nodes are allowed."""
-        others = self.greedy.strategies[QUICK_STRATEGIES:]
-        left = self.greedy.most_placements - len(plan.attempts) * len(plan.placements)
-        if others and left > 0 and not fixed:
-            buffers = [placed.buffer for placed in plan.placements]
-            greedy = replace(self.greedy, strategies=others, most_placements=left)
-            plan = better_plan(plan, greedy(buffers, steps))
+        if fixed:
+            return plan
+        plan = self._more_orders(plan, steps, QUICK_STRATEGIES, None)
         is_long = self.max_nodes > MANY_NODES
-        return self._joined(plan) if is_long and not fixed and plan.peak_bytes > enough else plan
+        return self._joined(plan) if is_long and plan.peak_bytes > enough else plan
 
     def _joined(self, plan: MemoryPlan) -> MemoryPlan:
         """The plan, or one of blocks that fit together exactly, where that is smaller."""
@@ -154,22 +190,18 @@ class ExactPlanner:
         in_order = [offsets[i] for i in range(len(buffers))]
         if found.peak_bytes >= plan.peak_bytes:
             return plan
-        seconds = time.perf_counter() - started
         name = f"{len(joining.numbers):,} blocks that fit exactly"
-        attempts = [*plan.attempts, PlanAttempt(name, found.peak_bytes, seconds)]
-        return make_plan(
-            buffers, in_order, plan.steps, plan.live_bytes, attempts, len(attempts) - 1
-        )
+        return with_attempt(plan, name, in_order, started)
 
-    def _quick_orders(
-        self, buffers: Sequence[BufferLifetime], steps: Sequence[str], fixed: Mapping[int, int]
-    ) -> MemoryPlan:
-        """By the first strategies; around fixed buffers by all."""
-        if not fixed:
-            kept = self.greedy.strategies[:QUICK_STRATEGIES]
-            return replace(self.greedy, strategies=kept)(buffers, steps)
-        pins = tuple((buffers[i].id, offset) for i, offset in fixed.items())
-        return PinnedPlanner(pins)(buffers, steps)
+    def _repaired(self, plan: MemoryPlan, enough: int, started: float) -> tuple[MemoryPlan, int]:
+        """The plan, searched again around the steps in which it is too large; and the nodes."""
+        buffers = [placed.buffer for placed in plan.placements]
+        offsets = [placed.offset_bytes for placed in plan.placements]
+        found = repaired(buffers, offsets, enough, self.max_nodes)
+        if found.offsets is None:
+            return plan, found.nodes
+        name = f"search in {found.places} of its steps, {found.nodes:,} nodes"
+        return with_attempt(plan, name, found.offsets, started), found.nodes
 
     def _placed(
         self,
@@ -180,16 +212,25 @@ class ExactPlanner:
         started: float,
     ) -> MemoryPlan:
         """The plan with offsets that were found, which are in units by the number of the column."""
-        buffers = [placed.buffer for placed in plan.placements]
         offsets = [placed.offset_bytes for placed in plan.placements]
         for i, offset in found.items():
             offsets[columns.numbers[i]] = columns.unit * offset
-        seconds = time.perf_counter() - started
-        attempt = PlanAttempt(f"search, {nodes:,} nodes", peak_of(buffers, offsets), seconds)
-        attempts = [*plan.attempts, attempt]
-        chosen = lowest_peak(attempts)
-        assert chosen == len(plan.attempts)
-        return make_plan(buffers, offsets, plan.steps, plan.live_bytes, attempts, chosen)
+        return with_attempt(plan, f"search, {nodes:,} nodes", offsets, started)
+
+
+def first_strategies(buffers: Sequence[object]) -> int:
+    """So many greedy strategies come before anything else."""
+    return FIRST_STRATEGIES if len(buffers) >= MIN_BUFFERS else QUICK_STRATEGIES
+
+
+def with_attempt(plan: MemoryPlan, name: str, offsets: Sequence[int], started: float) -> MemoryPlan:
+    """The plan with smaller offsets by another attempt."""
+    buffers = [placed.buffer for placed in plan.placements]
+    seconds = time.perf_counter() - started
+    attempts = [*plan.attempts, PlanAttempt(name, peak_of(buffers, offsets), seconds)]
+    chosen = lowest_peak(attempts)
+    assert chosen == len(plan.attempts)
+    return make_plan(buffers, offsets, plan.steps, plan.live_bytes, attempts, chosen)
 
 
 def better_plan(plan: MemoryPlan, other: MemoryPlan) -> MemoryPlan:

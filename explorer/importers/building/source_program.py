@@ -32,6 +32,8 @@ class SourceBuilder:
     def __init__(self, converted: ModuleOp | None) -> None:
         """`converted`: the imported program; None where the model cannot be imported."""
         made = list(converted.walk()) if converted is not None else []
+        self._numbers: dict[str, int] = {}
+        """The last number that a name got; all below it are taken."""
         self._taken = {identity_of(op) for op in made if IDENTITY in op.attributes}
         self._weights = {
             identity_of(op) for op in made if isinstance(op, WeightOp) and IDENTITY in op.attributes
@@ -64,10 +66,11 @@ class SourceBuilder:
         set_identity(op, self.unused(f"node_{name}"))
 
     def unused(self, name: str) -> str:
-        base, number = name, 1
+        base, number = name, self._numbers.get(name, 1)
         while name in self._taken:
             number += 1
             name = f"{base}x{number}"
+        self._numbers[base] = number
         self._taken.add(name)
         return name
 

@@ -57,16 +57,17 @@ export function namesWithRoom(names, widthOf, height, [width, tall] = [0, 0], ot
 }
 
 const CELL = 64;
+const ROWS = 2 ** 20; // cells of different columns have different numbers
 
 // Boxes that are taken, {left, right, top, bottom}, found by the cells of a grid.
 export function takenRoom() {
-  const boxes = new Map();
-  const cellsOf = ({left, right, top, bottom}) => {
-    const found = [];
-    for (let x = Math.floor(left / CELL); x <= Math.floor(right / CELL); x += 1)
-      for (let y = Math.floor(top / CELL); y <= Math.floor(bottom / CELL); y += 1)
-        found.push(`${x} ${y}`);
-    return found;
+  const boxes = new Map(); // by the number of a cell: texts as keys take most of the time
+  // Whether `meets` holds for a cell that a box lies in.
+  const someCell = ({left, right, top, bottom}, meets) => {
+    const [lastX, lastY] = [Math.floor(right / CELL), Math.floor(bottom / CELL)];
+    for (let x = Math.floor(left / CELL); x <= lastX; x += 1)
+      for (let y = Math.floor(top / CELL); y <= lastY; y += 1) if (meets(x * ROWS + y)) return true;
+    return false;
   };
   return {
     // `own`: the name of a box that is no obstacle.
@@ -77,13 +78,15 @@ export function takenRoom() {
         other.right > box.left &&
         other.top < box.bottom &&
         other.bottom > box.top;
-      return !cellsOf(box).some((key) => boxes.get(key)?.some(hits));
+      return !someCell(box, (cell) => boxes.get(cell)?.some(hits));
     },
     take(box) {
-      for (const key of cellsOf(box)) {
-        if (!boxes.has(key)) boxes.set(key, []);
-        boxes.get(key).push(box);
-      }
+      someCell(box, (cell) => {
+        const there = boxes.get(cell);
+        if (there) there.push(box);
+        else boxes.set(cell, [box]);
+        return false;
+      });
     },
   };
 }

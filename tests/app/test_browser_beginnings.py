@@ -47,6 +47,19 @@ SESSION = {
 def test_what_is_opened_is_never_said_not_to_be_open(chromium: Any) -> None:
     """The app with a stand-in for its other side, which is slower than any compiler."""
     page = chromium.new_page()
+    open_stand_in(page)
+    said = page.locator(".waiting strong")
+    expect(said).to_have_text("Connecting")
+    page.evaluate("tell", SESSION)
+    expect(said).to_have_text("Opening net.onnx")
+    page.evaluate("tell", {**SESSION, "status": "idle"})
+    expect(said).to_have_text("Nothing is open")
+    show_as_read_then_compiled(page)
+    page.close()
+
+
+def open_stand_in(page: Any) -> None:
+    """The app with a stand-in for its other side: `tell(session, more)` speaks for it."""
     page.set_content(
         f"""<div id="app" style="height: 700px"></div><script type="module">
         {explorer_module().replace("export default {render};", "")}
@@ -69,14 +82,47 @@ def test_what_is_opened_is_never_said_not_to_be_open(chromium: Any) -> None:
         render({{model, el: document.getElementById("app")}});
         </script>"""
     )
-    said = page.locator(".waiting strong")
-    expect(said).to_have_text("Connecting")
-    page.evaluate("tell", SESSION)
-    expect(said).to_have_text("Opening net.onnx")
-    page.evaluate("tell", {**SESSION, "status": "idle"})
-    expect(said).to_have_text("Nothing is open")
-    show_as_read_then_compiled(page)
+
+
+def test_a_link_to_a_tab_that_comes_later_opens_it_when_it_comes(chromium: Any) -> None:
+    page = chromium.new_page()
+    page.goto("about:blank#pass=2&dock=layers")
+    open_stand_in(page)
+    tell = "([session, more]) => tell(session, more)"
+    compilation = explorer.compile(explorer.load(explorer.sample("digits_mlp")))
+    measured = {**SESSION, "model": "m", "branch": "1", "status": "idle", "progress": None}
+    waits = {**measured, "pending": ["profile"]}
+    page.evaluate(tell, [waits, shown("1", 1, compilation.trace())])
+    said = said_in(page)
+    expect(said).to_have_text("The tab “layers” comes later")
+    page.locator(".pass-row").nth(3).click()
+    page.locator(".pass-row").nth(3).and_(page.locator("[aria-current=step]")).wait_for()
+    expect(page.locator(".banner")).to_have_count(0)
+    # The measurement of another part ends: nothing changes.
+    page.evaluate(tell, [{**waits, "pending": ["profile", "assembly"]}, {}])
+    expect(said).to_have_text("The tab “layers” comes later")
+    page.evaluate(tell, [measured, shown("1", 2, counted(compilation))])
+    chosen = page.locator('.dock [aria-selected="true"]')
+    expect(chosen).to_contain_text("layers")
+    expect(said).not_to_contain_text("comes later")
+    assert "dock=layers" in page.evaluate("location.hash")
     page.close()
+
+    # One that never comes is said, and its place is another one's.
+    page = chromium.new_page()
+    page.goto("about:blank#dock=placement")
+    open_stand_in(page)
+    page.evaluate(tell, [waits, shown("1", 1, compilation.trace())])
+    expect(said_in(page)).to_have_text("The tab “placement” comes later")
+    page.evaluate(tell, [measured, {}])
+    expect(page.locator(".banner")).to_contain_text("names the tab “placement”")
+    expect(page.locator('.dock [aria-selected="true"]')).to_contain_text("memory")
+    page.close()
+
+
+def said_in(page: Any) -> Any:
+    """The heading of a tab that has nothing to show."""
+    return page.locator(".dock-body strong")
 
 
 def show_as_read_then_compiled(page: Any) -> None:

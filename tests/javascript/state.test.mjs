@@ -13,7 +13,7 @@ import {
 } from "../../build/js/state/arrangement.js";
 import {lookText} from "../../build/js/ground/tries.js";
 import {levelsShown} from "../../build/js/state/levels_shown.js";
-import {NO_SETTINGS, sessionLink} from "../../build/js/state/shared_link.js";
+import {NO_SETTINGS, hasTab, sessionLink} from "../../build/js/state/shared_link.js";
 import {
   createStore,
   placeFromLink,
@@ -99,6 +99,15 @@ suite("links", () => {
   test("a served page has what needs its other side", () => {
     const link = "#dock=compare&tab=fork";
     assert.deepEqual(stateFromLink(link, HEAD, true), {dock: "compare", tab: "fork"});
+  });
+
+  test("a served page keeps a link to a tab that comes later", () => {
+    const head = {...HEAD, has: {profile: false, against: false}};
+    assert.deepEqual(stateFromLink("#dock=timeline", head, true), {dock: "timeline"});
+    assert.equal(hasTab(head, "timeline", true), false);
+    assert.equal(hasTab(HEAD, "timeline", true), true);
+    assert.deepEqual(stateFromLink("#dock=timeline", head, false), {});
+    assert.deepEqual(stateFromLink("#dock=elsewhere", head, true), {});
   });
 
   test("at most sixty open blocks are written", () => {

@@ -14,12 +14,19 @@ import {
 } from "../../build/js/state/arrangement.js";
 import {IN_LINK, createStore, placeFromLink, stateToLink} from "../../build/js/state/state.js";
 
-const DOCKS = ["memory", "timeline", "tries"];
+const LATER = ["layers", "placement"]; // tabs of what is not measured yet
+const DOCKS = ["memory", "timeline", "tries", ...LATER];
 const HEAD = {
   passes: Array(30).fill({}),
-  tabs: DOCKS.map((id) => ({id, needs: [], optional: false, session: false})),
+  tabs: DOCKS.map((id) => ({
+    id,
+    needs: LATER.includes(id) ? ["profile", id] : [],
+    optional: LATER.includes(id),
+    session: false,
+  })),
   has: {},
 };
+const MEASURED = {...HEAD, has: {profile: true, layers: true, placement: true}};
 const SELECTIONS = [
   null,
   "conv 3 & <b>",
@@ -97,6 +104,11 @@ test("a link brings back every place of random walks", () => {
       const again = placeFromLink(link, HEAD, true, initially);
       assert.deepEqual(again, inLink(store.get()), `seed ${seed}, step ${step}: ${link}`);
       assert.equal(stateToLink({...store.get(), ...again}, {model: "net & co.onnx"}), link);
+      // When more is known, and in a saved page that knows all, the same place is meant.
+      assert.deepEqual(placeFromLink(link, MEASURED, true, initially), again);
+      assert.equal(placeFromLink(link, MEASURED, false, initially).dock, again.dock);
+      const saved = placeFromLink(link, HEAD, false, initially).dock;
+      assert.equal(saved, LATER.includes(again.dock) ? "memory" : again.dock);
       seen.add(link);
     }
   }

@@ -347,6 +347,7 @@ export function createSession(host, onchange, root) {
     branches: () => now().branches,
     branch: () => now().branch,
     isPending: (stage) => now().pending.includes(stage),
+    isMeasuring: () => now().pending.length > 0,
     mostCompared: () => now().mostCompared,
     against: () => against,
     // The branch of another file with which one that was just sent is compared, once.

@@ -3,6 +3,7 @@
 import {addMessages} from "./messages.js";
 import {addNavigation} from "./navigation.js";
 import {createDraft} from "../branches/draft.js";
+import {clip} from "../ground/scene.js";
 import {createHover} from "../ground/hover.js";
 import {createLook} from "../ground/meanings.js";
 import {createStore, placeFromLink, stateFromLink, stateToLink} from "../state/state.js";
@@ -16,7 +17,7 @@ import {helpContent} from "./keys.js";
 import {openLevers, openReason} from "../desk/levers.js";
 import {pressNumbers} from "../desk/pressed_numbers.js";
 import {inspectorPane} from "./inspector.js";
-import {isKnown, linkProblems} from "../state/shared_link.js";
+import {hasTab, isKnown, linkProblems} from "../state/shared_link.js";
 import {noteSizes, sizesOf} from "../state/appearance.js";
 import {passesPane} from "./passes.js";
 import {problemsBanner} from "./problems.js";
@@ -139,6 +140,7 @@ export function createApp({
     const attached = [...session.data(), session.isPending("accuracy")].join("\n");
     if (app.ready && attached !== app.seenData) app.bar.learn();
     if (app.ready) app.dock.sessionChanged();
+    if (app.ready) judgeTab();
     app.seenData = attached;
     if (!app.ready || seen === app.seenSession) return;
     app.seenSession = seen;
@@ -234,6 +236,14 @@ export function createApp({
         store.set({selection: null});
       onnotice(`It names ${problems.join("; ")}.`);
     });
+  // A tab that a link names may come later; when all is known, it is there or never comes.
+  const judgeTab = () => {
+    const {dock} = store.get();
+    const head = host.get("branch") === branch ? host.get("head") : data.head;
+    if (!usesLink || session.isMeasuring() || hasTab(head, dock, true)) return;
+    onnotice(`It names the tab “${clip(dock, 40)}”, which this compilation lacks.`);
+    store.set({dock: "memory"});
+  };
   const followLink = () => {
     if (places?.isOurs()) return;
     store.set(sized(stateFromLink(window.location.hash, data.head, Boolean(session))));

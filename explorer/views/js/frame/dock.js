@@ -44,22 +44,26 @@ export function dockPane(app) {
     turn += 1;
     const mine = turn;
     const {dock} = store.get();
-    const known = tabs.some((tab) => tab.id === dock) ? dock : "memory";
+    const isThere = tabs.some((tab) => tab.id === dock);
+    const later = isThere ? null : tabToCome(app, dock);
+    const known = isThere || later ? dock : "memory";
     markTab(row, known);
     try {
       const made = app.isRead
         ? stillRuns()
-        : await PANES[known](
-            app,
-            dockTabs(app).find((tab) => tab.id === known),
-          );
+        : later
+          ? comesLater(later)
+          : await PANES[known](
+              app,
+              dockTabs(app).find((tab) => tab.id === known),
+            );
       if (mine !== turn) return;
       current = made;
       // Another tab begins at its top; more of the same one leaves everything where it is.
       const isFresh = shownDock !== known;
       for (const host of [aside, body])
         setAbout(host, tabs.find(({id}) => id === known)?.moves ?? "");
-      shownDock = known;
+      shownDock = later ? "" : known;
       const after = () => {
         made.refresh?.();
         made.resized?.();
@@ -90,8 +94,10 @@ export function dockPane(app) {
       const note = row.querySelector(`[data-tab="${tab.id}"] .note`);
       if (note) note.textContent = countOf(app, tab);
     }
+    const {dock} = store.get();
+    const hasCome = dock !== shownDock && tabs.some(({id}) => id === dock);
     const {needs, uses} = tabs.find((tab) => tab.id === shownDock) ?? {needs: [], uses: []};
-    if ([...needs, ...uses].some((name) => before[name] !== now[name])) update();
+    if (hasCome || [...needs, ...uses].some((name) => before[name] !== now[name])) update();
   }
 
   // Views of parts that came later have tabs from then on.
@@ -100,7 +106,7 @@ export function dockPane(app) {
     const isFocused = row.contains(row.getRootNode().activeElement);
     row.replaceWith(fresh);
     row = fresh;
-    markTab(row, shownDock);
+    markTab(row, shownDock || store.get().dock);
     if (isFocused) row.querySelector('[aria-selected="true"]')?.focus({preventScroll: true});
   }
 
@@ -120,6 +126,20 @@ export function dockPane(app) {
     sessionChanged: () => current?.sessionChanged?.(),
   };
 }
+
+// A tab that a link names, of what is not measured yet; undefined where none comes.
+function tabToCome(app, dock) {
+  const isToCome = app.session?.isMeasuring();
+  return isToCome ? app.data.head.tabs.find(({id}) => id === dock) : undefined;
+}
+
+/** @returns {any} */
+const comesLater = ({label}) => ({
+  node: emptyState(
+    `The tab “${label}” comes later`,
+    "What it shows is still being measured; it opens as soon as that is there.",
+  ),
+});
 
 /** @returns {any} */
 const stillRuns = () => ({

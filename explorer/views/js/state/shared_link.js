@@ -3,7 +3,7 @@
 
 import {button, element} from "../ground/dom.js";
 import {clip} from "../ground/scene.js";
-import {IN_LINK, choicesInLink} from "./state.js";
+import {IN_LINK, choicesInLink, tabsThere} from "./state.js";
 
 export const NO_SETTINGS = {target: "", decisions: {}};
 const SESSION_IN_LINK = ["model", "target", "fork"];
@@ -29,6 +29,10 @@ export function sessionLink(hash) {
 export function sameLink(a, b) {
   return JSON.stringify(a) === JSON.stringify(b);
 }
+
+// Whether a compilation has a tab about the whole program by now.
+export const hasTab = (head, dock, isServed) =>
+  tabsThere(head, isServed).some(({id}) => id === dock);
 
 // What a link asks for that this compilation has not, in words; empty when all is there.
 export async function linkProblems(hash, data, isServed) {

@@ -102,8 +102,9 @@ export function tabsThere({tabs, has}, isServed) {
 }
 
 // The values that a name may have in a link; undefined where it may be any. `head`: of a trace.
+// Where the compiler serves the page, tabs of what is not measured yet may come later.
 export function choicesInLink(name, head, isServed) {
-  if (name === "dock") return tabsThere(head, isServed).map(({id}) => id);
+  if (name === "dock") return (isServed ? head.tabs : tabsThere(head, false)).map(({id}) => id);
   if (name === "tab" && !isServed) return CHOICES_IN_LINK.tab.filter((tab) => tab !== "fork");
   return CHOICES_IN_LINK[name];
 }

@@ -46,7 +46,8 @@ def same_data(
     """Inputs for both models. `given` are those of one of them, of `a` if the names fit both.
 
     Without `given` they are random numbers from a seed, in the range of a quantized input where
-    one of the models has one. InputError where an input of one model is none of the other's.
+    one of the models has one, or quantizes its input first. InputError where an input of one model
+    is none of the other's.
     """
     is_first = _is_of_first(a, b, given)
     model, other = (a, b) if is_first else (b, a)
@@ -62,11 +63,18 @@ def same_data(
     found = sizes_of_inputs(other, {**turned, **states})
     wanted = {k: v for k, v in sizes.items() if k in _dimensions(other)}
     second = Side(other, {**wanted, **found})
+    words = GIVEN if given is not None else f"random numbers, seed {seed}"
+    if given is None:
+        for ours, theirs in pairs:
+            ends = _quantized_ends(base, ours.name) or _quantized_ends(second, theirs.name)
+            if ends and arrays[ours.name].dtype.kind == "f":
+                arrays[ours.name] = _drawn_within(arrays[ours.name], ends, seed)
+                turned[theirs.name] = _turned(arrays[ours.name], theirs)
+                words = f"random numbers in the range to which inputs are quantized, seed {seed}"
     made = {
         theirs.name: _of_type(second, theirs, base, ours.name, turned[theirs.name])
         for ours, theirs in pairs
     }
-    words = GIVEN if given is not None else f"random numbers, seed {seed}"
     converted = f"those of {model.name}, converted"
     names = [(ours.name, theirs.name) for ours, theirs in pairs]
     if is_first:
@@ -110,6 +118,19 @@ def _is_of_first(a: SourceModel, b: SourceModel, given: Mapping[str, np.ndarray]
 
 def _has_small_integers(model: SourceModel) -> bool:
     return any(value.element_type in ("int8", "uint8", "int16") for value in model.inputs)
+
+
+def _quantized_ends(side: Side, name: str) -> tuple[float, float] | None:
+    """The range to which a model quantizes a float input before anything else reads it."""
+    readers = [node for node in side.nodes if name in node.inputs]
+    if not readers or any(node.family != "quantization" for node in readers):
+        return None
+    return next((ends for node in readers for ends in [side.ends(node.outputs[0])] if ends), None)
+
+
+def _drawn_within(array: np.ndarray, ends: tuple[float, float], seed: int) -> np.ndarray:
+    """Numbers of the array's shape and type, of which each in a range is as likely."""
+    return np.random.default_rng(seed).uniform(*ends, array.shape).astype(array.dtype)
 
 
 def _dimensions(model: SourceModel) -> set[str]:

@@ -14,9 +14,10 @@ import pytest
 from onnx import ModelProto, helper, numpy_helper
 
 import explorer
-from explorer.accuracy.two_models.comparing import _clipped
+from explorer.accuracy.two_models.comparing import _cancellation, _clipped
 from explorer.accuracy.two_models.inputs import same_data
 from explorer.accuracy.two_models.matching import distance, orders
+from explorer.accuracy.two_models.sides import Side, SideNode
 from explorer.errors import InputError
 from explorer.results.encoding import from_json, to_json
 from explorer.results.model_comparison import ModelComparison
@@ -347,11 +348,14 @@ def softmax_of_rounded(scale: float | None) -> ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
-@pytest.mark.parametrize(("scale", "has_grown"), [(0.5, False), (2.5, False), (7.0, True)])
+@pytest.mark.parametrize(
+    ("size", "scale", "has_grown"), [(4, 0.5, False), (4, 2.5, False), (12, 7.0, True)]
+)
 def test_an_error_that_a_softmax_amplifies_is_more_than_roundings_explain(
-    scale: float, has_grown: bool, tmp_path: Path
+    size: int, scale: float, has_grown: bool, tmp_path: Path
 ):
-    x = {"x": 4 * np.random.default_rng(4).normal(size=(4, 16)).astype(np.float32)}
+    """Logits 4 * size, with errors of scale / sqrt(12): 0.04, 0.2 and 2 in parts of the softmax."""
+    x = {"x": size * np.random.default_rng(4).normal(size=(4, 16)).astype(np.float32)}
     plain = softmax_of_rounded(None)
     found = compared(plain, softmax_of_rounded(scale), tmp_path, inputs=x)
     (last,) = (match for match in found.matched if match.tensor_a == "y")
@@ -362,3 +366,75 @@ def test_an_error_that_a_softmax_amplifies_is_more_than_roundings_explain(
     assert ("no tensor differs by more than rounding explains" in said) != has_grown
     # Float models have no roundings that could add up.
     assert compared(plain, plain, tmp_path, inputs=x).first_grown is None
+
+
+def test_nodes_that_quantize_are_no_layers_with_weights_of_bytes(tmp_path):
+    """x -> Q -> DQ -> Conv (weights: bytes -> DQ, transposed -> MatMul of bytes) -> Q -> DQ"""
+    held = {
+        "scale": np.float32(0.25),
+        "zero": np.int8(3),
+        "each": np.array([0.1, 0.2], np.float32),
+        "zeros": np.zeros(2, np.int8),
+        "w": np.ones((2, 1, 1, 1), np.int8),
+        "m": np.ones((1, 2), np.int8),
+        "floats": np.ones((4, 4), np.float32),
+    }
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["xq"], "quantize"),
+        helper.make_node("DequantizeLinear", ["xq", "scale", "zero"], ["xd"], "dequantize"),
+        helper.make_node("DequantizeLinear", ["w", "each", "zeros"], ["wd"], "weights", axis=0),
+        helper.make_node("Conv", ["xd", "wd"], ["c"], "conv"),
+        helper.make_node("QuantizeLinear", ["c", "each", "zeros"], ["cq"], "by_channel", axis=1),
+        helper.make_node("DequantizeLinear", ["cq", "each", "zeros"], ["cd"], "back", axis=1),
+        helper.make_node("MatMul", ["cd", "floats"], ["f"], "product"),
+        helper.make_node("DequantizeLinear", ["m", "scale", "zero"], ["md"], "matrix"),
+        helper.make_node("Transpose", ["md"], ["mt"], "turn", perm=[1, 0]),
+        helper.make_node("MatMul", ["mt", "f1"], ["y"], "product of bytes"),
+        helper.make_node("ReduceMean", ["f"], ["f1"], "mean", axes=[1, 2], keepdims=0),
+    ]
+    nodes[-2:] = nodes[:-3:-1]
+    graph = helper.make_graph(
+        nodes,
+        "qdq",
+        [helper.make_tensor_value_info("x", 1, [1, 1, 4, 4])],
+        [helper.make_tensor_value_info("y", 1, [2, 4])],
+        [numpy_helper.from_array(np.asarray(array), name) for name, array in held.items()],
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8),
+        tmp_path / "qdq.onnx",
+    )
+    model = explorer.load(tmp_path / "qdq.onnx")
+    side = Side(model, {})
+    small = [node.name for node in side.nodes if node.has_small_weights]
+    assert small == ["conv", "product of bytes"]
+    assert "weights" not in [node.name for node in side.nodes], "no input changes it"
+    # Random numbers fill the range that the first node keeps, (-128 - 3) / 4 to (127 - 3) / 4.
+    data = same_data(model, model, None, {}, seed=1)
+    drawn = data.arrays_a["x"]
+    assert np.array_equal(drawn, data.arrays_b["x"]) and drawn.dtype == np.float32
+    assert -32.75 <= drawn.min() < -16 and 16 < drawn.max() <= 31
+    assert "in the range to which inputs are quantized" in data.words_a
+    given = {"x": np.full((1, 1, 4, 4), 99, np.float32)}
+    assert same_data(model, model, given, {}, seed=1).arrays_b["x"].max() == 99
+
+
+@pytest.mark.parametrize(
+    ("operator", "operand", "result", "expected"),
+    [
+        ("Softmax", [30.0, 40.0], [0.0, 1.0], np.sqrt(1250)),  # e**-10: not a sum of 30 and 40
+        ("SOFTMAX", [0.3, 0.4], [0.5, 0.5], 1.0),
+        ("LogSoftmax", [300.0, 300.0], [-0.7, -0.7], 300 / 0.7),
+        ("ReduceMean", [-8.0, 9.0], [0.5], np.sqrt(72.5) / 0.5),
+        ("MEAN", [-8.0, 8.0], [0.0], 1.0),  # nothing is a part of zero
+        ("ReduceMax", [-8.0, 0.5], [0.5], 1.0),
+        ("ArgMax", [7.0, 8.0], [1.0], 1.0),
+        ("ReduceSum", [], [0.0], 1.0),
+    ],
+)
+def test_errors_of_operands_grow_by_what_an_operator_takes_away(
+    operator: str, operand: list[float], result: list[float], expected: float
+):
+    node = SideNode(operator, operator, "reduction", ("x", "weights"), ("y",), False)
+    grown = _cancellation(node, {"x": np.array(operand)}, np.array(result))
+    assert grown == pytest.approx(expected, rel=1e-12)

@@ -39,6 +39,8 @@ ROOM = 2.0
 """How much larger an error may be than independent roundings add up to."""
 MAX_EXPLAINED = 1.0
 """An error as large as the tensor itself is never called rounding."""
+ADDING = ("add", "sub", "sum", "mean", "eltwise", "logsoftmax", "log_softmax")
+"""In the names of operators of which the errors of the operands add up."""
 GROWTH = 2.0
 """How much larger than its inputs' errors a layer's error may be."""
 
@@ -167,12 +169,16 @@ def _judged(
         node = makers[0][pair.a]
         of_inputs = max(_errors_before(makers[0], node, errors), default=0.0)
         rounding = _rounding(data.a, pair.a, a) + _rounding(data.b, pair.b, a)
-        layers = max(
-            _small_layers(makers[i], makers[i][name], done[i])
-            for i, name in ((0, pair.a), (1, pair.b))
-        )
-        layers = max(layers, 1 if rounding else 0)
-        own = tolerance + ROUNDINGS * rounding + QUANTIZED_TOLERANCE * layers
+        layers, passed = 0, 0.0
+        for i, (side, name) in enumerate(((data.a, pair.a), (data.b, pair.b))):
+            between, _ = _before(makers[i], makers[i][name], done[i])
+            layers = max(layers, _small_layers(between))
+            names = {output for other in between for output in other.outputs} - {name}
+            passed += sum(
+                _rounding(side, n, tensors[i][n]) for n in sorted(names & tensors[i].keys())
+            )
+        layers = max(layers, 1 if rounding or passed else 0)
+        own = tolerance + ROUNDINGS * rounding + passed + QUANTIZED_TOLERANCE * layers
         cancellation = _cancellation(node, tensors[0], a)
         allowed = (GROWTH * of_inputs + own) * cancellation
         sums[pair.a] = np.hypot(own, max(_errors_before(makers[0], node, sums), default=0.0))
@@ -245,21 +251,26 @@ def _errors_before(
     return [errors[name] for name in reached]
 
 
-def _small_layers(makers: Mapping[str, SideNode], node: SideNode, known: Collection[str]) -> int:
-    """Layers with weights of bytes between a node's result and the matched tensors before it; a
-    recurrent layer counts as several, for its error goes from step to step."""
-    nodes, _ = _before(makers, node, known)
-    small = [before for before in nodes if before.has_small_weights]
+def _small_layers(nodes: Sequence[SideNode]) -> int:
+    """Layers with weights of bytes among nodes; a recurrent layer counts as several, for its error
+    goes from step to step."""
+    small = [node for node in nodes if node.has_small_weights]
     return sum(RECURRENT_LAYERS if n.family == "recurrent" else 1 for n in small)
 
 
 def _cancellation(node: SideNode, tensors: Tensors, result: np.ndarray) -> float:
-    """How much smaller a sum or mean is than the numbers that it is made of: their errors stay as
-    they are. At least 1."""
-    is_sum = any(word in node.operator.lower() for word in ("add", "sub", "sum", "eltwise"))
-    if not is_sum and node.family != "reduction":
-        return 1.0
+    """How much larger an error is in parts of a result than in parts of the operands. At least 1.
+
+    A sum, a mean or the logarithm of a softmax may be smaller than the numbers that it is made of:
+    their errors stay as they are. An error of logits is one in parts of their softmax, p:
+    dp / p = dx - sum(p dx).
+    """
+    operator = node.operator.lower()
     sizes = [_root(tensors[name]) for name in node.inputs if name in tensors]
+    if "softmax" in operator and "log" not in operator:
+        return max([1.0, *sizes])
+    if not any(word in operator for word in ADDING):
+        return 1.0
     own = _root(result)
     return max([1.0, *(size / own for size in sizes if own)])
 

@@ -32,7 +32,7 @@ class SideNode:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     has_small_weights: bool
-    """Whether the file holds an operand of it in bytes or less."""
+    """Whether the file holds weights of it in bytes or less."""
 
 
 class Side:
@@ -66,7 +66,10 @@ class Side:
             if not isinstance(op, NodeOp):
                 continue
             operands = list(op.inputs)
+            has_small = any(id(operand) in small for operand in operands)
             if operands and not any(id(operand) in depending for operand in operands):
+                if has_small:  # weights on their way: dequantized, transposed
+                    small.update(id(result) for result in op.results)
                 continue
             for result, name in zip(op.results, op.tensor_names(), strict=True):
                 names[id(result)] = name
@@ -78,7 +81,8 @@ class Side:
                     family=op.family.data,
                     inputs=tuple(names[id(o)] for o in operands if names.get(id(o))),
                     outputs=tuple(name for name in op.tensor_names() if name),
-                    has_small_weights=any(id(o) in small for o in operands),
+                    # Zero points are no weights.
+                    has_small_weights=has_small and op.family.data != "quantization",
                 )
             )
         return tuple(found)

@@ -45,6 +45,13 @@ def test_every_kind_of_file_is_saved_and_a_page_opens_at_its_place(
     assert drawing.tag == "{http://www.w3.org/2000/svg}svg"
     words = "".join(drawing.itertext())
     assert "conv 3x3" in words
+    assert not [
+        e for e in drawing.iter() if "data-open" in e.attrib or "fill:" in e.get("style", "")
+    ]
+    rules = drawing.findtext("{http://www.w3.org/2000/svg}style") or ""
+    named = re.findall(r"^\.(s\d+) \{ fill: [^;]+; .*stroke-width: [\d.]+px", rules, re.MULTILINE)
+    assert len(named) == len(set(named)) == rules.count("\n") + 1 < len(list(drawing.iter()))
+    assert {e.get("class") for e in drawing.iter() if "class" in e.attrib} <= set(named)
     assert saved(page, ".png", tmp_path).read_bytes().startswith(PNG)
     source = saved(page, "source", tmp_path)
     assert source.name == "good.c"

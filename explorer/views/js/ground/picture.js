@@ -21,22 +21,32 @@ const STYLES = [
   "text-decoration",
   "paint-order",
 ];
+const OF_INTERFACE = "[data-open], .block-title .sign"; // what opens and closes blocks
 const SHARPNESS = 2; // pixels of a PNG for one of the screen
 
-// The text of an SVG file: the drawing as it is shown, on the ground that it stands on.
+// The text of an SVG file: the drawing as it is shown, on the ground that it stands on, without
+// buttons. A style that many elements have stands in it once.
 export function svgOf(drawing) {
   const box = drawing.getBoundingClientRect();
   const copy = drawing.cloneNode(true);
   const originals = [drawing, ...drawing.querySelectorAll("*")];
   const copies = [copy, ...copy.querySelectorAll("*")];
+  const classes = new Map(); // declarations -> the class that has them
   originals.forEach((original, index) => {
     const style = window.getComputedStyle(original);
     const made = copies[index];
     if (style.display === "none") made.setAttribute("display", "none");
-    for (const name of STYLES) made.style.setProperty(name, style.getPropertyValue(name));
-    made.removeAttribute("class");
+    const declared = STYLES.map((name) => `${name}: ${style.getPropertyValue(name)}`).join("; ");
+    if (!classes.has(declared)) classes.set(declared, `s${classes.size}`);
+    made.setAttribute("class", classes.get(declared));
+    for (const name of STYLES) made.style.removeProperty(name);
+    if (!made.getAttribute("style")) made.removeAttribute("style");
     made.removeAttribute("tabindex");
   });
+  for (const made of copy.querySelectorAll(OF_INTERFACE)) made.remove();
+  const rules = document.createElementNS("http://www.w3.org/2000/svg", "style");
+  rules.textContent = [...classes].map(([declared, name]) => `.${name} { ${declared} }`).join("\n");
+  copy.prepend(rules);
   copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
   copy.setAttribute("width", String(Math.round(box.width)));
   copy.setAttribute("height", String(Math.round(box.height)));

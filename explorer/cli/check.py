@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from explorer.results import AccuracyReport, NearTie, OutsideIndex, TensorError
     from explorer.results.hard import HardVerdict
     from explorer.results.runs.arena import ArenaRecord
-    from explorer.results.runs.counted import CountedRun
+    from explorer.results.runs.counted import CountedRun, SearchedLayer
 
 SUMMARY = "compare the program after every pass with the source model"
 NOT_PASSED = 1
@@ -349,8 +349,6 @@ def has_float64(model: SourceModel) -> bool:
 
 def counters(compilation: Compilation, inputs: Mapping[str, np.ndarray]) -> dict:
     """What only a target has whose cycles are counted."""
-    from dataclasses import asdict
-
     from explorer.compilation.bit_exactness import is_bit_exact
 
     if compilation.backend.runs_loops:
@@ -369,13 +367,18 @@ def counters(compilation: Compilation, inputs: Mapping[str, np.ndarray]) -> dict
         "coded_weights": _coded_weights(found),
         "energy": _energy(found),
         "groups": [list(group) for group in found.groups] if found else [],
-        "search": [asdict(one) for one in found.searches] if found else [],
+        "search": [_search(one) for one in found.searches] if found else [],
         "utilization": found.utilization if found else 0.0,
         "host_operations": [
             {"operation": operation, "device": device, "reason": reason}
             for operation, device, reason in compilation.placed_elsewhere
         ],
     }
+
+
+def _search(found: SearchedLayer) -> dict:
+    """What it came to; the view `landscape` has its points."""
+    return {name: value for name, value in vars(found).items() if name != "points"}
 
 
 def _coded_weights(found: CountedRun | None) -> dict[str, int]:

@@ -97,6 +97,25 @@ def test_what_is_found_computes_the_layer(effort):
     assert rule.record is None and predict(rule.tiled).cycles >= run.cycles
 
 
+@pytest.mark.parametrize("effort", ["fast", "full"])
+def test_the_record_has_the_points_that_were_run_and_estimates_of_others(effort):
+    found, random = machine("tiny-8"), np.random.default_rng(3)
+    layer = convolution(found, random, inputs=24, outputs=16, size=(8, 8))
+    record = search_layer(layer, found, effort, seconds=0.2).record
+    runs = [point for point in record.points if point.is_run]
+    assert list(record.points[: len(runs)]) == runs and len(runs) == record.runs
+    assert min(point.cycles for point in runs) == record.cycles
+    for point in runs[:4]:
+        predicted = predict(tile_as(layer, found, dict(point.choices)))
+        traffic = predicted.traffic
+        assert predicted.cycles == point.cycles >= point.bound > 0
+        moved = sum((*traffic.loaded_bytes.values(), *traffic.stored_bytes.values()))
+        assert moved == point.bytes
+    others = record.points[len(runs) :]
+    assert len(others) == min(40, record.candidates - record.runs)
+    assert all(point.bound >= record.bound for point in record.points)
+
+
 def test_a_search_that_has_no_time_keeps_the_best_so_far_and_states_the_gap():
     found, random = machine("mac-128"), np.random.default_rng(3)
     layer = convolution(found, random, inputs=20, outputs=30, size=(12, 12), pads=(1, 1, 1, 1))

@@ -95,7 +95,7 @@ def counted_run(
         searches=tuple(
             SearchedLayer(
                 layer=one.layer, candidates=one.candidates, seconds=one.seconds,
-                cycles=one.cycles, bound=one.bound, gap=one.gap,
+                cycles=one.cycles, bound=one.bound, gap=one.gap, points=one.points,
             )
             for one in searches
         ),

@@ -15,7 +15,7 @@ import contextlib
 import json
 import warnings
 from collections.abc import Hashable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from explorer.npu.program.compiling import tile_as
 from explorer.npu.program.ir_layers import tiles_of
 from explorer.npu.search.legal import require_legal
 from explorer.npu.search.searching import Found, SearchRecord
+from explorer.results.runs.counted import SearchPoint
 from explorer.runtime.cache import default_cache
 from explorer.runtime.cache.files import read_private
 from explorer.runtime.cache.folder import cache_folder
@@ -35,7 +36,7 @@ from explorer.targets.npu.machine import Machine
 
 MAGIC = b"explorer searched tiles 1\n"
 SUFFIX = ".tiles"
-MAX_FILE_BYTES = 1 << 16
+MAX_FILE_BYTES = 1 << 18
 
 
 class SavedSearches:
@@ -58,7 +59,7 @@ class SavedSearches:
             with contextlib.suppress(OSError):
                 path.unlink()
             return _complain(f"the searched tiles {path.name} are dropped: {error}")
-        return Found(tiled=tiled, record=record)
+        return Found(tiled=tiled, record=replace(record, layer=layer.name))
 
     def keep(self, key: Hashable, machine: Machine, found: Found) -> None:
         """Of a search that ended by itself; others are not kept."""
@@ -91,7 +92,18 @@ def _record(content: Mapping[str, Any]) -> SearchRecord:
             raise ValueError(f"{name} is {content[name]!r}")
     if content["effort"] != "full" or not 0 <= content["bound"] <= content["cycles"]:
         raise ValueError("its search is none of all tiles")
-    return SearchRecord(**content)
+    return SearchRecord(**{**content, "points": tuple(map(_point, content["points"]))})
+
+
+def _point(content: Mapping[str, Any]) -> SearchPoint:
+    """ValueError or TypeError for what is none."""
+    choices = tuple((str(name), value) for name, value in content["choices"])
+    numbers = [content["cycles"], content["bound"], content["bytes"] or 0]
+    if {type(number) for number in numbers} != {int} or min(numbers) < 0:
+        raise ValueError(f"a point has {numbers}")
+    if not {type(value) for _, value in choices} <= {int, str}:
+        raise ValueError(f"a point has {choices}")
+    return SearchPoint(**{**content, "choices": choices})
 
 
 def _complain(text: str) -> None:

@@ -35,6 +35,7 @@ from explorer.npu.program.compiling import (
     tile_with_reason,
     write_layer,
 )
+from explorer.npu.program.ir_layers import tiles_of
 from explorer.npu.search.convolution import ConvolutionSpace
 from explorer.npu.search.others import (
     FAST_TILES,
@@ -44,6 +45,7 @@ from explorer.npu.search.others import (
     points,
     tile_count,
 )
+from explorer.results.runs.counted import SearchPoint
 from explorer.targets.npu.machine import Machine
 
 Search = Literal["none", "fast", "full"]
@@ -54,6 +56,9 @@ FAST_CHUNKS = 1500
 """Steps of tiles that it runs altogether."""
 FULL_SECONDS = 1.0
 """Of a layer."""
+MAX_POINTS, MAX_OTHERS = 200, 40
+"""Points that the record of a layer keeps, of those that were run and of others; a better one than
+all before is kept in any case."""
 FIRST_RUNS = 8
 """Points with the best estimates that a full search begins with."""
 
@@ -75,6 +80,8 @@ class SearchRecord:
     """That no point of the space goes below."""
     stopped: str = ""
     """Why it ended before the best point was proven; empty where it was."""
+    points: tuple[SearchPoint, ...] = ()
+    """Those that were run, in their order, then others with the best estimates."""
 
     @property
     def gap(self) -> float:
@@ -131,7 +138,7 @@ def search_layer(
     record = SearchRecord(
         layer=layer.name, effort=effort, candidates=run.candidates, runs=run.runs,
         seconds=clock() - begin, cycles=run.cycles, bound=min(run.bound, run.cycles),
-        stopped=run.stopped,
+        stopped=run.stopped, points=(*run.points, *run.others),
     )  # fmt: skip
     return Found(tiled=run.best, record=record, single_buffer_reason=reason)
 
@@ -186,11 +193,19 @@ class _Run:
         self.stopped = ""
         self.problem: LayerError | None = None
         self.steps: list = []
+        self.points: list[SearchPoint] = []
+        self.others: tuple[SearchPoint, ...] = ()
 
-    def take(self, tiled: Tiled) -> None:
+    def take(self, tiled: Tiled, bound: int = 0) -> None:
         steps, traffic = steps_of(write_layer(tiled))
         cycles = predict_steps(self.machine, steps, traffic).cycles
         self.runs += 1
+        if len(self.points) < MAX_POINTS or cycles < self.cycles:
+            moved = sum((*traffic.loaded_bytes.values(), *traffic.stored_bytes.values()))
+            choices = tuple(tiles_of(tiled).items())
+            self.points.append(
+                SearchPoint(choices=choices, cycles=cycles, bound=bound, bytes=moved)
+            )
         if self.best is None or cycles < self.cycles:
             self.best, self.cycles, self.steps = tiled, cycles, steps
 
@@ -224,9 +239,14 @@ def _search_convolution(
             break
         is_run[point] = True
         try:
-            run.take(space.tiled(int(point)))
+            run.take(space.tiled(int(point)), int(bound[point]))
         except LayerError as error:
             run.problem = error
+    run.others = tuple(
+        SearchPoint(choices=tuple(space.choices(point).items()), cycles=int(estimate[point]),
+                    bound=int(bound[point]))
+        for point in by_estimate[~is_run[by_estimate]][:MAX_OTHERS].tolist()
+    )  # fmt: skip
     left = bound[~is_run]
     run.bound = int(left.min()) if left.size else run.cycles
 

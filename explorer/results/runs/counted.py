@@ -189,6 +189,26 @@ class CountedLayer:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SearchPoint:
+    """Tiles that a search looked at."""
+
+    choices: tuple[tuple[str, int | str], ...]
+    """By name, as decisions have them."""
+    cycles: int
+    """Of the layer alone; of tiles that were not run an estimate."""
+    bound: int = 0
+    """Cycles that these tiles take at least; 0 where nobody knows."""
+    bytes: int | None = None
+    """Between global memory and scratchpads, without micro-operations; None of tiles that were not
+    run."""
+
+    @property
+    def is_run(self) -> bool:
+        """Whether the timeline of the prediction was run."""
+        return self.bytes is not None
+
+
+@dataclass(frozen=True, kw_only=True)
 class SearchedLayer:
     """What the search for the tiles of a layer came to."""
 
@@ -202,6 +222,8 @@ class SearchedLayer:
     """Cycles that the layer alone takes at least, in any tiles of the space."""
     gap: float
     """The part of the cycles by which better tiles may be better."""
+    points: tuple[SearchPoint, ...] = ()
+    """Those that were run, in their order, then others with the best estimates; not all of them."""
 
 
 @dataclass(frozen=True, kw_only=True)

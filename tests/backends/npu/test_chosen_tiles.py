@@ -1,5 +1,7 @@
 """Tiles of a network: knobs, forks, and what is refused."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -111,6 +113,9 @@ def test_full_searches_are_kept_and_found_again(tmp_path, monkeypatch):
     saved.keep(key, machine, found)
     again = saved.find(key, layer, machine)
     assert again.record == found.record and tiles_of(again.tiled) == tiles_of(found.tiled)
+    assert again.record.points
+    other = saved.find(key, replace(layer, name="other"), machine)
+    assert other.record == replace(found.record, layer="other")
     assert saved.find(key, layer, describe(load_target("odd-12x20"))) is None
     (path,) = (tmp_path / "cache").glob("*.tiles")
     content = path.read_bytes()

@@ -40,6 +40,7 @@ ViewName = Literal[
     "chrome-trace",
     "roofline",
     "layers",
+    "landscape",
     "program",
     "kernels",
     "weights",

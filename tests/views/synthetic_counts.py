@@ -14,6 +14,8 @@ from explorer.results.runs.counted import (
     PredictedLayer,
     ScratchpadRecord,
     ScratchpadUse,
+    SearchedLayer,
+    SearchPoint,
     TilePhase,
     TileRead,
 )
@@ -62,6 +64,16 @@ def with_counts(trace: Trace, mark: str = "") -> Trace:
             tiled_size=(4, 8), tiles=(tile(0, first), tile(4, first + 50)), tiles_left_out=2,
         )  # fmt: skip
 
+    def searched(name: str, runs: tuple[tuple[int, int], ...], others: tuple[int, ...]):
+        points = [
+            SearchPoint(choices=(("rows", number), ("order", "outputs" + mark)), cycles=cycles,
+                        bound=180, bytes=size)
+            for number, (cycles, size) in enumerate((*runs, *((one, None) for one in others)), 1)
+        ]  # fmt: skip
+        best = min(cycles for cycles, _ in runs)
+        return SearchedLayer(layer=name + mark, candidates=90, seconds=0.5, cycles=best,
+                             bound=180, gap=1 - 180 / best, points=tuple(points))  # fmt: skip
+
     run = CountedRun(
         cycles=600, predicted_cycles=550, macs=6400, peak_macs_per_cycle=16.0,
         loaded_bytes=(("weights", 320),), stored_bytes=(), busy_cycles=(("compute", 400),),
@@ -69,6 +81,8 @@ def with_counts(trace: Trace, mark: str = "") -> Trace:
         layers=(layer("conv_1", 0, 200, 200.0, "matrix engine", 0),
                 layer("conv_3", 200, 400, 100.0, "flash", 50)),
         scratchpads=(ScratchpadRecord(name="buffers" + mark, size_bytes=2048, banks=4),),
+        searches=(searched("conv_1", ((250, 300), (230, 200), (240, 200)), (260,)),
+                  searched("conv_3", ((400, 100),), ())),
         memories=(MemoryRate(memory="sram", bytes_per_cycle=8.0, channels=2),
                   MemoryRate(memory="flash", bytes_per_cycle=0.5, channels=1)),
     )  # fmt: skip

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import typing
 from collections.abc import Mapping
+from functools import cache
 
 import pytest
 from hypothesis import given, settings
@@ -24,9 +25,10 @@ from explorer.results.program import Tap
 from explorer.results.trace import SnapshotRecord
 from explorer.results.weights import WeightsRecord, WeightTensor
 
+EXPORTED = [getattr(results, name) for name in dir(results)]
 RECORDS = sorted(
     {
-        *(k for k in vars(results).values() if isinstance(k, type) and dataclasses.is_dataclass(k)),
+        *(k for k in EXPORTED if isinstance(k, type) and dataclasses.is_dataclass(k)),
         SnapshotRecord,
         Tap,
         WeightsRecord,
@@ -53,7 +55,8 @@ EVENT_JSON = {
 }
 
 
-def values(kind: object, above: tuple[object, ...] = ()) -> st.SearchStrategy:
+@cache
+def values(kind: typing.Hashable, above: tuple[typing.Hashable, ...] = ()) -> st.SearchStrategy:
     """Anything that an annotation of a record allows, but no record inside one of its own kind.
 
     above: the records that it stands in.

@@ -32,6 +32,7 @@ def sampled(grid: list, mode: str, border: str, align: int) -> tuple[np.ndarray,
     return found, right.numpy()
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("align", [0, 1])
 @pytest.mark.parametrize("border", ["zeros", "border", "reflection"])
 @pytest.mark.parametrize("mode", ["linear", "nearest"])

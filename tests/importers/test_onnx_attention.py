@@ -64,6 +64,7 @@ def test_rows_that_see_masked_keys_alone(make_model, compare, operator, lowest, 
     assert compared(make_model, compare, operator, operands, **attributes) <= TOLERANCE
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("unidirectional", [0, 1])
 @pytest.mark.parametrize(
     ("operator", "mask"),

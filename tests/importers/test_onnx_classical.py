@@ -74,6 +74,7 @@ def test_a_linear_regressor(snapshot: Snapshots, transform: str, targets: int):
         )  # fmt: skip
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("transform", TRANSFORMS)
 @pytest.mark.parametrize(
     "labels",
@@ -143,7 +144,7 @@ def forest(seed: int, kind: str, ids: list[list[int]], lowest: float = 0.0, **ch
     }
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("transform", TRANSFORMS)
 @pytest.mark.parametrize("aggregate", ["SUM", "AVERAGE", "MIN", "MAX"])
 @pytest.mark.parametrize("targets", [1, 3])
@@ -158,6 +159,7 @@ def test_a_tree_regressor(snapshot: Snapshots, transform: str, aggregate: str, t
         )  # fmt: skip
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("transform", TRANSFORMS)
 @pytest.mark.parametrize("ids", [[[0, 1, 2]], [[0], [1], [2]], [[1, 2], [0]]], ids=str)
 def test_a_tree_classifier_of_many_classes(snapshot: Snapshots, transform: str, ids: list):
@@ -169,7 +171,7 @@ def test_a_tree_classifier_of_many_classes(snapshot: Snapshots, transform: str, 
         )  # fmt: skip
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("transform", TRANSFORMS)
 @pytest.mark.parametrize("ids", [[[0]], [[1]], [[0, 1]]], ids=str)
 @pytest.mark.parametrize("lowest", [0.0, -0.3])

@@ -30,6 +30,7 @@ def skip_norm(make_model, operator, x, skip, with_shift=True, with_bias=False, w
     return from_proto(make_model([node], inputs, weights, 17, [MICROSOFT])), inputs
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize("skip", [(2, 3, 8), (1, 3, 8), (3, 8)])
 @pytest.mark.parametrize("options", [{}, {"with_bias": True, "with_sum": True}])

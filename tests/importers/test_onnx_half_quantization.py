@@ -41,6 +41,7 @@ def model_of(
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("device", ["INTERPRETER", "CPU"])
 @pytest.mark.parametrize("to", [*WHOLE, E4M3])
 @pytest.mark.parametrize("scale", SCALES[:1])

@@ -44,6 +44,7 @@ def attended(scores: np.ndarray, v: np.ndarray) -> np.ndarray:
     return weights / weights.sum(-1, keepdims=True) @ v
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("mask_type", ["int8", "int16", "uint8", "uint16"])
 @pytest.mark.parametrize("causal", [0, 1])
 @pytest.mark.parametrize("float_type", ["float16", "float"])

@@ -27,6 +27,7 @@ def both(make_model, snapshot, load_proto, operator, x, axes, **attributes):
     return found, session.run(None, {"x": x})[0]
 
 
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_reductions_of_every_type(operator, dtype, make_model, snapshot, load_proto):

@@ -102,6 +102,7 @@ def outputs_of(path, model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> li
     return [*explorer.interpret(loaded, feeds).values(), *c.run(feeds).values()]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("scales", [[1, 1, 2, 2], [1, 1, 0.5, 2], [1, 1, 4, 1]])
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.int32])
 def test_linear_of_whole_numbers_truncates_once_as_onnxruntime_does(
@@ -116,6 +117,7 @@ def test_linear_of_whole_numbers_truncates_once_as_onnxruntime_does(
         np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("is_computed", [False, True])
 @pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.uint64])
 def test_cubic_of_whole_numbers_rounds_once_and_saturates(tmp_path, make_model, dtype, is_computed):

@@ -74,6 +74,7 @@ def test_a_regressor_without_vectors(snapshot: Snapshots):
     )  # fmt: skip
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("transform", "classes"),
     # Of PROBIT of two classes onnxruntime leaves a score unwritten.
@@ -88,6 +89,7 @@ def test_pairs_of_classes_have_scores(snapshot: Snapshots, transform: str, class
         )  # fmt: skip
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("classes", [2, 3, 5])
 def test_classes_have_probabilities(snapshot: Snapshots, kernel: str, classes: int):
@@ -104,6 +106,7 @@ def test_probabilities_are_transformed(snapshot: Snapshots):
     )  # fmt: skip
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("transform", TRANSFORMS)
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("is_positive", [False, True])

@@ -161,6 +161,7 @@ def test_an_lstm_of_bytes_is_litert_s(cell_scale: float, cell_clip: float, is_ti
     assert_is_litert(model, random_inputs(model, 2))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "form",
     [

@@ -83,6 +83,7 @@ def compare(
         np.testing.assert_allclose(found[name], expected[name], rtol=2e-6, atol=2e-6)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "form",
     [
@@ -108,6 +109,7 @@ def test_an_lstm_of_any_form_is_litert_s(form: str):
     )  # fmt: skip
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("form", ["", "coupled peepholes projection", "hybrid", "hybrid zeros"])
 @pytest.mark.parametrize("is_merged", [False, True])
 def test_an_lstm_of_both_directions_is_litert_s(form: str, is_merged: bool):
@@ -193,6 +195,7 @@ def open_in_time(kind: str, form: str) -> bytes:
     return one_operator(kind, operands, results, options, values)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("form", ["", "coupled peepholes projection"])
 @pytest.mark.parametrize("kind", ["UNIDIRECTIONAL", "BIDIRECTIONAL"])
 def test_an_lstm_ends_with_the_steps_of_a_call(kind: str, form: str):

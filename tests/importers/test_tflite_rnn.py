@@ -73,6 +73,7 @@ def test_one_step_is_litert_s(form: str):
     compare("RNN", operands, [(BATCH, UNITS)], "RNNOptions", form, FusedActivationFunction=4)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("is_time_major", [False, True])
 def test_a_sequence_is_litert_s(form: str, is_time_major: bool):
@@ -88,6 +89,7 @@ def test_a_sequence_is_litert_s(form: str, is_time_major: bool):
     )
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("is_merged", [False, True])
 @pytest.mark.parametrize(
     ("form", "is_time_major"), [*((form, False) for form in FORMS), ("floats", True)]

@@ -95,6 +95,7 @@ def test_gather_nd_names_what_does_not_fit(infer):
     assert infer(GatherNdOp, [("n", 4), (("m", 1), "int64")], batch_dims=0) == [("m", 4)]
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("reduction", ["none", "add", "mul", "max", "min"])
 @pytest.mark.parametrize(
     ("shape", "indices"),

@@ -155,6 +155,7 @@ OTHER_TYPES = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("target", ["cpu", "opencl"])
 @pytest.mark.parametrize("name", OTHER_TYPES)
 def test_results_take_the_place_of_operands_of_another_type(name: str, target: str):

@@ -66,6 +66,7 @@ def test_padding_does_not_count(name: str):
         assert found[n, c, i, j] == np.clip(rounded, op.get("low"), op.get("high"))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", KINDS)
 def test_kernels_are_its_meaning(name: str, run):
     kind, shape = KINDS[name], (2, 3, 9, 7)
@@ -117,6 +118,7 @@ def exact(op: IntegerAverageOp, x: np.ndarray, place: tuple[int, ...]) -> Fracti
     return Fraction(sum(found), max(len(found), 1)) * scales[0] / scales[1]
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("case", WINDOWS)
 @pytest.mark.parametrize("name", KINDS)
 @pytest.mark.parametrize("how", [ONCE, TWICE], ids=str)
@@ -131,6 +133,7 @@ def test_averages_of_another_scale_are_rounded_once(name: str, case: str, how: R
         assert abs(int(found[place]) - average) <= allowed
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("case", "name", "how"),
     [

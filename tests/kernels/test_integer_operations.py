@@ -77,6 +77,7 @@ def fixed_point_case(types: str, kind: str, how: Requantization):
     return op, arrays
 
 
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("how", [TWICE, ONCE], ids=str)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("types", TYPES)
@@ -441,6 +442,7 @@ def layer_norm_case(
     return op, [x.astype(numpy_dtype(source)), multiplier, offset], (scale, shift)
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("is_centered", [True, False])
 @pytest.mark.parametrize(("source", "to"), LAYER_NORM_TYPES, ids=lambda kind: str(kind))
 @pytest.mark.parametrize("shape", [(7, 48), (6, 3, 8), (5, 1), (5, 3000)])

@@ -76,6 +76,7 @@ def around(loop, **numbers):
     return {index_of(op): numbers.get(name_of(op), 0) for op in loops}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("kernel", "stride"), [(1, 1), (1, 2), (3, 1), (3, 2)])
 def test_the_next_block_of_channels_is_touched_line_by_line(kernel, stride):
     nest = LoopNest(scheduled(kernel, stride, prefetch="inputs").function)

@@ -69,6 +69,7 @@ def test_averages_are_those_of_the_operation_on_every_machine(name, fields, is_s
     np.testing.assert_array_equal(made.output_of(image), averages)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", FULL)
 @pytest.mark.parametrize(("is_signed", "pictures"), [(True, 1), (False, 2)])
 def test_averages_of_another_scale_have_a_factor_for_each_count(name, is_signed, pictures):

@@ -31,7 +31,7 @@ def combined(found, random, kind="add", side=0, outputs=37, **fields):
     return made, reader, combined_with(made, reader, side)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("side", [0, 1])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", NPUS)
@@ -65,6 +65,7 @@ def test_every_form_of_a_convolution_combines(name, form):
     compared(layer, found, random)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", NPUS)
 def test_all_pairs_of_bytes_are_combined_bit_by_bit(name):
     """A convolution that makes each byte, with each byte next to it: ends of ranges and ties."""
@@ -90,7 +91,7 @@ def test_all_pairs_of_bytes_are_combined_bit_by_bit(name):
     compared(layer, found, random, [np.array(x), np.array(other)])
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("name", NPUS)
 def test_any_tiles_combine(name, seed):

@@ -26,6 +26,7 @@ def depthwise(found, channels, random, kernel=(3, 3), **fields):
     )  # fmt: skip
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", ["edge-64", "mac-128", "tiny-8"])
 @pytest.mark.parametrize("channels", [2, 8, 13, 70])
 def test_a_load_makes_the_zeros(name, channels):

@@ -45,6 +45,7 @@ def layer_of(machine, kind="add", shapes=(SHAPE, SHAPE), constant=None, **fields
     )  # fmt: skip
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("kind", ["add", "sub", "mul", "max", "min"])
 @pytest.mark.parametrize("name", NPUS)
 def test_two_scales_are_combined_bit_by_bit(name, kind):

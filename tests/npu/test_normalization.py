@@ -75,6 +75,7 @@ def numbers(storage, shape, random):
     return rows.reshape(shape).astype(kind)
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("shape", [(3, 7, 45), (5, 1), (4, 256)])
 @pytest.mark.parametrize("storage", [SIGNED, UNSIGNED, WORDS])
 @pytest.mark.parametrize("centered", [True, False])
@@ -111,6 +112,7 @@ def test_every_full_machine_computes_it_in_the_predicted_cycles(name, channels, 
     assert row.count == -(-channels // found.columns)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("shape", "axis"), [((2, 9, 3, 11), 3), ((2, 9, 5, 7), 2)])
 @pytest.mark.parametrize("name", FULL)
 def test_rows_along_positions_are_transposed_before_and_behind(name, shape, axis):

@@ -25,6 +25,7 @@ def total(found, random, channels, size, **fields):
     return replace(layer, weights=np.ones_like(layer.weights))
 
 
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("size", [(8, 8), (25, 5), (1, 40), (3, 2)])
 @pytest.mark.parametrize("channels", [3, 8, 45])
 @pytest.mark.parametrize("name", NPUS)
@@ -49,7 +50,7 @@ def test_parts_add_up_to_the_sum(name, channels, size):
     assert {op.outer for op in adds} == {count - 1}
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("name", ["tiny-8", "edge-64"])
 def test_any_tiles_add_up(name, seed):

@@ -58,6 +58,7 @@ def test_a_layer_means_what_the_operation_means(shape, axis, storage, scale):
     np.testing.assert_array_equal(stored_form(op.output).logical(found), expected)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", FULL)
 @pytest.mark.parametrize("channels", [1, 10, 64, 137])
 def test_every_full_machine_computes_it_in_the_predicted_cycles(name, channels):

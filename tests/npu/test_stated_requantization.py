@@ -33,7 +33,7 @@ def ties(random, shape):
     return random.choice([-128, -127, -1, 0, 1, 2, 64, 127], shape)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("ratios", [RATIOS, (257 / 2**15,), (1 / 64, 1 / 8)], ids=str)
 @pytest.mark.parametrize("name", NPUS)
 def test_a_convolution_has_a_factor_for_each_channel(name, ratios):
@@ -51,6 +51,7 @@ def test_sums_of_few_numbers_may_grow(name):
     compared(layer, found, random)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("ratio", [514 / 65536, 1 / 64])
 @pytest.mark.parametrize("name", NPUS)
 def test_products_of_computed_matrices(name, ratio):
@@ -82,7 +83,7 @@ def elementwise(ratio, kind="scale", constant=None):
     )  # fmt: skip
 
 
-@pytest.mark.sampled(18)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("ratio", [0.5, 2.0, 1.0, 1 / 16, 77 / 256])
 @pytest.mark.parametrize("kind", ["scale", "add", "sub"])
 @pytest.mark.parametrize("name", NPUS)

@@ -35,6 +35,7 @@ def layer_of(machine, **fields):
                           "bits": machine.input_bits, **fields})  # fmt: skip
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("kind", POOLS)
 @pytest.mark.parametrize("name", NPUS)
 def test_maxima_are_bit_equal_on_every_machine(name, kind):
@@ -42,6 +43,7 @@ def test_maxima_are_bit_equal_on_every_machine(name, kind):
     compared(layer_of(found, **POOLS[kind]), found)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("sizes", [None, (2, 4, 2)])
 @pytest.mark.parametrize("name", FULL)
 def test_functions_by_table_are_bit_equal(name, sizes):

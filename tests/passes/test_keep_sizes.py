@@ -182,13 +182,13 @@ def test_equals_onnxruntime_at_each_size_whatever_stands_beyond_it(name):
     compare(graph(GRAPHS[name]), 2e-6)
 
 
-@pytest.mark.sampled(40)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("seed", range(600))
 def test_random_graphs_equal_onnxruntime(seed):
     compare(open_graphs.Graph(seed).model(), 3e-5)
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("seed", range(300))
 def test_random_convolutions_equal_onnxruntime(seed):
     compare(open_images.ImageGraph(seed).model(), 1e-4)

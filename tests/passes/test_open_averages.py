@@ -64,6 +64,7 @@ def calls(source, scale, zero, new_scale):
         yield count, sums, array
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("target", ["cpu", pytest.param("opencl", marks=pytest.mark.opencl)])
 @pytest.mark.parametrize("case", CASES)
 def test_a_mean_of_a_call_is_the_integer_of_a_program_of_its_size(case, target):
@@ -120,6 +121,7 @@ def test_a_sum_divided_by_another_size_of_a_call_stays_one_of_floats():
         np.testing.assert_array_equal(found, wanted)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("zero", [-128, 5])
 @pytest.mark.parametrize("clamp", ["Relu (a)", "Clip (a, low, high)"])
 def test_a_mean_that_is_clamped_is_the_integer_of_a_program_of_its_size(clamp, zero):

@@ -63,6 +63,7 @@ def test_windows_as_large_as_the_stride_become_windows_of_one(check):
     assert whole.endswith("tensor<2x2x10x12xf32>")
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(
     ("sizes", "window", "stride", "low", "high", "pads"),
     [

@@ -118,6 +118,7 @@ def test_bands_lie_in_the_buffer_of_the_whole_and_have_its_edges():
     assert [part.offset_bytes for part in concat.parts()] == [0, 5 * row_bytes]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("block", [0, 4])
 @pytest.mark.parametrize("halo", ["roll", "recompute"])
 @pytest.mark.parametrize("count", [2, 3, 7])
@@ -144,6 +145,7 @@ TABLES = {
 }
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("halo", ["roll", "recompute"])
 @pytest.mark.parametrize("name", TABLES)
 def test_rows_that_a_table_names_keep_their_numbers(name: str, halo: str):
@@ -318,6 +320,7 @@ def compiled(request: pytest.FixtureRequest):
     return explorer.compile(model(), request.param)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("halo", ["roll", "recompute"])
 def test_compiled_bands_are_equal_to_the_whole(compiled, halo: str):
     c = compiled

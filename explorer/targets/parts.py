@@ -83,6 +83,12 @@ class Memory:
     """Accesses to one bank at once; one more waits."""
     latency_cycles: Cycles = 0
     """From a request to its first byte."""
+    burst_bytes: Count | None = None
+    """Of dram: what it gives or takes at once, from a multiple of that on; None: any bytes."""
+    row_bytes: Count | None = None
+    """Of dram: what lies in an open row; None: it has no rows."""
+    row_cycles: Cycles = 0
+    """From closing a row to the first byte of another one; within a row nothing is waited for."""
     energy_picojoules_per_byte: Picojoules | None = None
     """Read or written; None: estimated from its size (`explorer.targets.npu.energy`)."""
     energy_source: str = ""
@@ -98,6 +104,14 @@ class Memory:
         return None if self.lane_bytes is None else self.lane_bytes // self.banks
 
     def problems(self) -> Iterator[Problem]:
+        for name in ("burst_bytes", "row_bytes"):
+            if self.kind != "dram" and getattr(self, name) is not None:
+                yield Problem(name, f'is given, and kind is "{self.kind}", expected "dram"')
+        if self.row_bytes and self.row_bytes % (self.burst_bytes or 1):
+            text = f"is {self.row_bytes}, expected a multiple of burst_bytes {self.burst_bytes}"
+            yield Problem("row_bytes", text)
+        if self.row_cycles and self.row_bytes is None:
+            yield Problem("row_cycles", f"is {self.row_cycles}, and row_bytes is missing")
         parts = self.lanes * self.banks
         if self.size_bytes is not None and self.size_bytes % parts:
             yield Problem(

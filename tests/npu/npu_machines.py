@@ -52,6 +52,12 @@ def machines(draw):
         "queues.compute.entries": draw(st.integers(1, 6)),
         "queues.compute.tokens": draw(st.integers(3, 5)),
     }
+    if draw(st.booleans()):
+        overrides |= {
+            "memories.dram.burst_bytes": draw(st.sampled_from([1, 8, 64])),
+            "memories.dram.row_bytes": draw(st.sampled_from([64, 192, 2048])),
+            "memories.dram.row_cycles": draw(st.integers(0, 30)),
+        }
     sizes = {"inputs": (200, 4000), "weights": (400, 9000), "accumulators": (600, 9000),
              "micro_operations": (40, 400)}  # fmt: skip
     for name, (least, most) in sizes.items():

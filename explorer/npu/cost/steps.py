@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from explorer.npu.cost.dram import moved_bytes, row_cycles
 from explorer.npu.program.stream import Stream
 from explorer.targets.npu.instructions import (
     Instruction,
@@ -139,7 +140,11 @@ class _Reader:
         region = region_of(machine, op.global_address * space.global_bytes)
         route = machine.route[region.name, space.memory, is_load]
         rate = route.bytes_per_cycle
-        moving = -(-size * rate.denominator // rate.numerator)
+        crossing = size
+        if region.burst_bytes is not None:
+            crossing = moved_bytes(op, space.global_bytes, region)
+        moving = -(-crossing * rate.denominator // rate.numerator)
+        moving += row_cycles(op, space.global_bytes, region)
         if coded:
             decoded = route.decoded_bytes_per_cycle
             assert decoded is not None, region.name

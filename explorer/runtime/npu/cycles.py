@@ -1,7 +1,8 @@
 """How long each instruction takes once it has begun.
 
     transfer    fixed + max(bytes / bytes per cycle, bytes written / bytes per cycle of the lanes,
-                of coded weights their bytes / those decoded per cycle)
+                of coded weights their bytes / those decoded per cycle); of a memory with bursts
+                the bytes of whole ones, and then rows opened * cycles of a row
     on chip     start + elements, or bytes of the scratchpad / bytes per cycle of the lanes
     multiply    start + steps + latency      (a step: batch x rows x columns multiply-accumulates)
     vector      start + steps * ceil(numbers of an element / lanes) + latency; where the lanes take
@@ -25,7 +26,9 @@ from explorer.errors import InputError
 from explorer.targets.npu.encoding import COLUMN
 from explorer.targets.npu.formats import OPCODES
 from explorer.targets.npu.instructions import RECORDS, RowLoop
-from explorer.targets.npu.machine import CONTENTS, Machine, Route
+from explorer.targets.npu.machine import CONTENTS, Machine, Region, Route, Space
+
+PIECES = ("x_size", "y_size", "x_step", "x_stride", "coded_bytes", "global_address")
 
 
 @dataclass(frozen=True)
@@ -125,7 +128,9 @@ def _transfers(
                     f"weights out of {name}"
                 )
             found.dma[group] = route.engine
-            found.cycles[group] = _moving(table[group], machine, route, memory, is_load)
+            found.cycles[group] = _moving(
+                table[group], machine, machine.regions[region], route, memory, is_load
+            )
 
 
 def _on_chip(rows: np.ndarray, machine: Machine, content: str) -> np.ndarray:
@@ -147,12 +152,17 @@ def regions_of(rows: np.ndarray, machine: Machine) -> np.ndarray:
 
 
 def _moving(
-    rows: np.ndarray, machine: Machine, route: Route, memory: int, is_load: bool
+    rows: np.ndarray, machine: Machine, region: Region, route: Route, memory: int, is_load: bool
 ) -> np.ndarray:
     space = machine.by_content[CONTENTS[memory]]
     x, y = rows[:, COLUMN["x_size"]], rows[:, COLUMN["y_size"]]
     whole, coded = x * y * space.global_bytes, rows[:, COLUMN["coded_bytes"]]
-    moved = _rounded_up(np.where(coded > 0, coded, whole), route.bytes_per_cycle)
+    crossing = np.where(coded > 0, coded, whole)
+    if region.burst_bytes is not None:
+        crossing = _units(rows, space, region, region.burst_bytes) * region.burst_bytes
+    moved = _rounded_up(crossing, route.bytes_per_cycle)
+    if region.row_bytes is not None:
+        moved = moved + _units(rows, space, region, region.row_bytes) * region.row_cycles
     if route.decoded_bytes_per_cycle is not None:
         decoded = _rounded_up(whole, route.decoded_bytes_per_cycle)
         moved = np.where(coded > 0, np.maximum(moved, decoded), moved)
@@ -165,6 +175,26 @@ def _moving(
         moved = np.maximum(moved, _rounded_up(x * y * space.element_bytes, port))
     # Nothing is moved, and nothing padded, where rows are empty.
     return np.where(rows[:, COLUMN["x_size"]] == 0, 1, route.fixed_cycles + moved)
+
+
+def _units(rows: np.ndarray, space: Space, region: Region, unit: int) -> np.ndarray:
+    """Bursts, or rows of the memory, that each transfer opens one after the other: those that its
+    pieces reach, less those that the piece before has reached."""
+    each, found = space.global_bytes, np.zeros(len(rows), np.int64)
+    for index, row in enumerate(rows):
+        x, y, step, stride, coded, address = (row[COLUMN[name]] for name in PIECES)
+        start = address * each - region.start_bytes
+        firsts, size = np.arange(y) * stride * each, x * each
+        if step != 1:
+            firsts, size = np.add.outer(firsts, np.arange(x) * step * each).reshape(-1), each
+        if coded:
+            firsts, size = np.zeros(1, np.int64), coded
+        if not (size and firsts.size):
+            continue
+        begin, end = (start + firsts) // unit, (start + firsts + size - 1) // unit
+        again = np.count_nonzero(begin[1:] == end[:-1])
+        found[index] = (end - begin + 1).sum() - again
+    return found
 
 
 def _rounded_up(sizes: np.ndarray, rate: Fraction) -> np.ndarray:

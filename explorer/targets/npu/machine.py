@@ -122,6 +122,9 @@ class Region:
     latency_cycles: int
     energy_picojoules_per_byte: float | None = None
     energy_source: str = ""
+    burst_bytes: int | None = None
+    row_bytes: int | None = None
+    row_cycles: int = 0
 
 
 @dataclass(frozen=True)
@@ -459,6 +462,9 @@ def _regions(target: Described) -> tuple[Region, ...]:
             latency_cycles=memory.latency_cycles,
             energy_picojoules_per_byte=memory.energy_picojoules_per_byte,
             energy_source=memory.energy_source,
+            burst_bytes=memory.burst_bytes,
+            row_bytes=memory.row_bytes,
+            row_cycles=memory.row_cycles,
         )
         found.append(region)
         start += memory.size_bytes or 0

@@ -39,6 +39,7 @@ from explorer.ir.types import (
     numpy_dtype,
     shape_of,
     static_shape,
+    stored_type,
     tensor_type,
     with_layout,
 )
@@ -158,7 +159,9 @@ def define(op: TopOperation) -> func.FuncOp:
     def access(name: str, value: SSAValue, role: str) -> Access:
         shape = static_shape(value)
         return Access(
-            k.argument(name, shape, element_type_of(value), role), shape, (0,) * len(shape)
+            k.argument(name, shape, stored_type(element_type_of(value)), role),
+            shape,
+            (0,) * len(shape),
         )
 
     inputs = [access(f"x{i}", o, "input") for i, o in enumerate(op.operands)]

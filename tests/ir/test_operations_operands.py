@@ -41,7 +41,7 @@ from explorer.ir.top.movement.reshape import ExpandOp, ReshapeOp
 from explorer.ir.top.movement.slices import SliceOp
 from explorer.ir.top.movement.transpose import TransposeOp
 from explorer.ir.top.pooling import PoolOp
-from explorer.ir.top.quantization.blocks import DequantizeBlocksOp
+from explorer.ir.top.quantization.blocks import DequantizeBlocksOp, QuantizeBlocksOp
 from explorer.ir.top.quantization.dynamic import DynamicQuantizeOp
 from explorer.ir.top.quantization.fixed_point import FixedPointOp
 from explorer.ir.top.quantization.fixed_point_softmax import FixedPointSoftmaxOp
@@ -109,6 +109,7 @@ VALID = [
     Valid(MatMulOp, [reals(2, 3, 4), reals(4, 5), reals(5), reals(2, 3, 5)]),
     Valid(PoolOp, [reals(1, 3, 5, 5)], {"kind": "max", "window": [3, 3], **WINDOW}),
     Valid(QuantizeOp, [reals(2, 3, 4)], {"to": _BYTES}),
+    Valid(QuantizeBlocksOp, [reals(2, 3, 4)], {"block": 2}),
     Valid(SimulateQuantizationOp, [reals(2, 3, 4)], {"tensor": "x"}),
     Valid(ReduceOp, [reals(2, 3, 4)], {"kind": "sum", "axes": [1], "keepdims": True}),
     Valid(

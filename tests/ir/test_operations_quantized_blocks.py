@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from explorer.ir.top.movement.transpose import TransposeOp
-from explorer.ir.top.quantization.blocks import DequantizeBlocksOp
+from explorer.ir.top.quantization.blocks import DequantizeBlocksOp, QuantizeBlocksOp
 from explorer.ir.types import QuantizedType, element_type_from_numpy
 
 
@@ -95,3 +95,57 @@ def test_numbers_without_blocks_and_moved_ones_are_refused(build):
     kind = QuantizedType.in_blocks(element_type_from_numpy(np.dtype(np.int8)), 0, 2)
     with pytest.raises(ValueError, match="away from the scales of their blocks"):
         build(TransposeOp, plain[:1], kinds={0: kind}, permutation=[1, 0])
+
+
+@pytest.mark.parametrize("shape", [(1, 64), (2, 3, 32), (16,)])
+def test_blocks_of_rows_get_bytes_scales_and_sums(build, check, values, shape):
+    """The scale of a block is the range of its largest number; a block of zeros has the scale 0."""
+    x = values(*shape, low=-3, high=3)
+    x[..., :16] = 0
+    x[..., -1] = 5
+    op = build(QuantizeBlocksOp, [x], block=16)
+    split = x.reshape(*shape[:-1], -1, 16)
+    reach = np.abs(split).max(axis=-1)
+    factor = np.where(reach == 0, 0, np.float32(127) / np.where(reach == 0, 1, reach))
+    q = np.rint(split * factor[..., np.newaxis]).astype(np.int8)
+    sums = q.sum(axis=-1, dtype=np.int32)
+    check(op, [x], [q.reshape(shape), reach / np.float32(127), sums], tolerance=0)
+
+
+def test_ties_go_to_even_and_the_largest_number_is_127(build, check):
+    x = np.array([[127, -127, 0.5, 1.5, -2.5, -0.5, 126.5, 3]], np.float32)
+    (q, scale, sums) = build(QuantizeBlocksOp, [x], block=8).evaluate(x)
+    assert q.tolist() == [[127, -127, 0, 2, -2, 0, 126, 3]]
+    assert (scale.tolist(), sums.tolist()) == ([[1]], [[129]])
+    check(build(QuantizeBlocksOp, [x], block=8), [x], tolerance=0)
+
+
+@pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf])
+def test_what_is_no_finite_number_is_in_the_scale(build, check, odd):
+    x = np.array([[1, odd, 2, 3, 1, 2, 3, 4]], np.float32)
+    op = build(QuantizeBlocksOp, [x], block=4)
+    q, scale, sums = op.evaluate(x)
+    assert not np.isfinite(scale[0, 0])
+    assert q[0, :4].tolist() == [0, 0, 0, 0] and q[0, 4:].tolist() == [32, 64, 95, 127]
+    check(op, [x], [q, scale, sums], tolerance=0)
+
+
+@pytest.mark.parametrize("reach", [1e-45, 1e-39, 3e38])
+def test_the_ends_of_the_range_stay_bytes(build, check, reach):
+    x = np.array([[reach, -reach, 0, reach]], np.float32)
+    op = build(QuantizeBlocksOp, [x], block=4)
+    assert set(op.evaluate(x)[0].ravel().tolist()) == {127, -127, 0}
+    check(op, [x], tolerance=0)
+
+
+@pytest.mark.parametrize(("shape", "block"), [((2, 10), 4), ((), 1), ((4,), 0)])
+def test_rows_have_whole_blocks(build, shape, block):
+    with pytest.raises(ValueError, match="whole blocks"):
+        build(QuantizeBlocksOp, [np.zeros(shape, np.float32)], block=block)
+
+
+def test_no_rows_make_no_blocks(build):
+    q, scale, sums = build(QuantizeBlocksOp, [np.zeros((0, 8), np.float32)], block=4).evaluate(
+        np.zeros((0, 8), np.float32)
+    )
+    assert (q.shape, scale.shape, sums.shape) == ((0, 8), (0, 2), (0, 2))

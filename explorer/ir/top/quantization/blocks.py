@@ -1,4 +1,4 @@
-"""Numbers with a scale for every block of an axis: `top.dequantize_blocks`.
+"""Numbers with a scale for every block of an axis: `top.dequantize_blocks`, `top.quantize_blocks`.
 
     %w = top.dequantize_blocks(%q, %scale, %zero)
              %q : tensor<4096x11008x!top.quantized<ui4, axis 0, block 32>>
@@ -8,6 +8,12 @@ So the weights of language models are stored: 4 bits each, and a scale for 32 to
 type says which numbers share parameters; these are operands, for there are too many for a type.
 Reference: ONNX operators, DequantizeLinear-21; Frantar et al., "GPTQ: Accurate Post-Training
 Quantization for Generative Pre-trained Transformers", 2023.
+
+Rows that are multiplied with such weights get blocks of their own when the program runs:
+
+    %q, %scale, %sums = top.quantize_blocks(%x) {block = 32}
+             %x : tensor<1x4096xf32>      %q : tensor<1x4096x!top.quantized<i8, axis 1, block 32>>
+             %scale : tensor<1x128xf32>   %sums : tensor<1x128xi32>
 """
 
 from __future__ import annotations
@@ -16,12 +22,15 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
-from xdsl.dialects.builtin import AnyFloat, TensorType
+from xdsl.dialects import math
+from xdsl.dialects.builtin import AnyFloat, IntegerAttr, TensorType
 from xdsl.ir import Attribute
 from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
     opt_operand_def,
+    opt_prop_def,
+    prop_def,
     result_def,
 )
 
@@ -29,7 +38,9 @@ from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder, Subscript
 from explorer.ir.operation import Access, TopOperation
 from explorer.ir.top.arithmetic import in_arithmetic_types
 from explorer.ir.top.definitions import domain
+from explorer.ir.top.quantization.dynamic import I8, SYMMETRIC_LEVELS
 from explorer.ir.top.support.operands import require_slices
+from explorer.ir.top.support.quantized_scalars import F32, I32
 from explorer.ir.types import (
     QuantizedType,
     Shape,
@@ -48,7 +59,8 @@ class DequantizeBlocksOp(TopOperation):
 
     scale: floats; as x, but ceil(size / block_size) along the axis, and perhaps 1 along others.
     zero_point: of scale's shape, integers or floats; none is 0. The result has scale's element
-    type; it is computed in f32 (f64 where that is one) and rounded once.
+    type; it is computed in f32 (f64 where that is one) and rounded once. accuracy_level: of what a
+    product multiplies with these numbers, as a file permits it (MatMulNBits of onnxruntime).
     """
 
     name = "top.dequantize_blocks"
@@ -59,6 +71,7 @@ class DequantizeBlocksOp(TopOperation):
     input = operand_def(TensorType)
     scale = operand_def(TensorType)
     zero_point = opt_operand_def(TensorType)
+    accuracy_level = opt_prop_def(IntegerAttr)
     output = result_def(TensorType)
 
     @property
@@ -132,3 +145,93 @@ class DequantizeBlocksOp(TopOperation):
 
     def label(self) -> str:
         return f"dequantize blocks of {self.blocks.block_size}"
+
+
+@irdl_op_definition
+class QuantizeBlocksOp(TopOperation):
+    """Signed bytes for every block of the last axis of x (f32), their scales (f32), sums (i32).
+
+        range = max(|x|)        scale = range / 127        q = round(x (127 / range)), 0 for range 0
+
+    Rounding is to even; the last axis has whole blocks. A block with a number that is not finite
+    has the scale NaN or infinity, so that its product is NaN. Source: onnxruntime, MLAS
+    (`QuantizeARow_CompInt8`), which MatMulNBits with accuracy_level = 4 calls.
+    """
+
+    name = "top.quantize_blocks"
+    FAMILY: ClassVar[str] = "quantization"
+
+    input = operand_def(TensorType)
+    block = prop_def(IntegerAttr)
+    output = result_def(TensorType)
+    scale = result_def(TensorType)
+    sums = result_def(TensorType)
+
+    def infer_types(self) -> list[Attribute]:
+        shape, block = shape_of(self.input), self.get("block")
+        if element_type_of(self.input) != F32:
+            raise ValueError(f"{self.name} takes f32, not {element_type_of(self.input)}")
+        depth = shape[-1] if shape else None
+        if block < 1 or not isinstance(depth, int) or depth % block:
+            raise ValueError(f"{self.name} of {shape}: whole blocks of {block} expected")
+        kind = QuantizedType.in_blocks(I8, len(shape) - 1, block)
+        blocks = (*shape[:-1], depth // block)
+        return [tensor_type(kind, shape), tensor_type(F32, blocks), tensor_type(I32, blocks)]
+
+    @in_arithmetic_types
+    def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
+        (x,) = operands
+        levels = np.float32(SYMMETRIC_LEVELS)
+        split = x.reshape(*x.shape[:-1], x.shape[-1] // self.get("block"), self.get("block"))
+        reach = np.max(np.abs(split), axis=-1, keepdims=True, initial=0)
+        with np.errstate(all="ignore"):
+            steps = split * np.where(reach == 0, np.float32(0), levels / reach)
+            whole = np.where(np.isnan(steps), 0, np.clip(np.rint(steps), -levels, levels))
+            scale = (reach / levels)[..., 0]
+        q = whole.astype(np.int8)
+        return q.reshape(x.shape), scale, q.sum(axis=-1, dtype=np.int32)
+
+    def define(
+        self, k: KernelBuilder, inputs: Sequence[Access], output: Access, *others: Access
+    ) -> str:
+        (x,), (scale, sums), block = inputs, others, self.get("block")
+        rows = (*static_shape(self.input)[:-1], static_shape(self.scale)[-1])
+        ranges = k.argument("ranges", rows, F32, "scratch")
+        d = k.dimensions(**domain(rows))
+        k.generic("plain", [], (ranges, d), lambda s: s.constant(0.0))
+        k.generic("plain", [], sums.at(*d), lambda s: s.constant(0))
+        *outer, number, step = d = k.dimensions(**domain([*rows, block]))
+        own: list[Subscript] = [*outer, number * block + step]
+        k.generic(
+            "plain",
+            [x.at(*own)],
+            (ranges, d[:-1]),
+            lambda s, x, y: x.unary(math.AbsFOp).maximum(y),
+            reductions=list(domain([*rows, block]))[-1],
+            accumulates=True,
+        )
+        k.dimensions(**domain([*rows, block]))
+        k.generic("plain", [x.at(*own), (ranges, d[:-1])], output.at(*own), _in_steps)
+        k.dimensions(**domain([*rows, block]))
+        k.generic(
+            "plain",
+            [output.at(*own)],
+            sums.at(*d[:-1]),
+            lambda s, q, y: y + q.convert(I32),
+            reductions=list(domain([*rows, block]))[-1],
+            accumulates=True,
+        )
+        d = k.dimensions(**domain(rows))
+        k.generic("plain", [(ranges, d)], scale.at(*d), lambda s, r: r / SYMMETRIC_LEVELS)
+        return "quantize_blocks"
+
+    def label(self) -> str:
+        return f"quantize blocks of {self.get('block')}"
+
+
+def _in_steps(s: ScalarBuilder, x: Scalar, reach: Scalar) -> Scalar:
+    """A number in steps of its block's scale; what is no number is 0."""
+    factor = s.constant(SYMMETRIC_LEVELS, F32) / reach
+    steps = x * reach.compare("eq", 0.0).select(0.0, factor)
+    whole = steps.unary(math.RoundEvenOp).maximum(-SYMMETRIC_LEVELS).minimum(SYMMETRIC_LEVELS)
+    return steps.compare("eq", steps).select(whole, 0.0).convert(I32).convert(I8)

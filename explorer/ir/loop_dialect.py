@@ -23,6 +23,8 @@ from xdsl.dialects.builtin import (
     AnyFloatConstr,
     IntegerAttr,
     IntegerType,
+    Signedness,
+    StringAttr,
     UnitAttr,
     VectorType,
     bf16,
@@ -349,6 +351,47 @@ class DotOp(IRDLOperation):
 
 
 BYTE = 8
+LOW, HIGH = HALVES = "low", "high"
+
+
+@irdl_op_definition
+class DotUnsignedOp(IRDLOperation):
+    """In every lane four products of signed bytes with numbers without a sign are added.
+
+    sums: vector<n x i32>, which wrap around at 32 bits; bytes: vector<4 x i8>; filters: vector<4n x
+    ui8>, four neighbours for each lane. half: the numbers are the lower or upper four bits of the
+    filters; without it all eight.
+    """
+
+    name = "loop.dot_unsigned"
+
+    sums = operand_def(VectorType)
+    bytes = operand_def(VectorType)
+    filters = operand_def(VectorType)
+    half = opt_prop_def(StringAttr)
+    result = result_def(VectorType)
+
+    assembly_format = (
+        "$sums `,` $bytes `,` $filters (`half` $half^)? attr-dict "
+        "`:` type($sums) `,` type($bytes) `,` type($filters) `->` type($result)"
+    )
+
+    traits = traits_def(Pure())
+
+    def verify_(self) -> None:
+        sums, few, filters = (operand.type for operand in self.operands)
+        assert isinstance(sums, VectorType)
+        lanes = sums.get_shape()[0]
+        if self.result.type != sums or sums.element_type != i32:
+            raise VerifyException("loop.dot_unsigned adds to sums of i32")
+        unsigned = IntegerType(BYTE, Signedness.UNSIGNED)
+        if (few, filters) != (VectorType(i8, [4]), VectorType(unsigned, [4 * lanes])):
+            raise VerifyException(
+                f"loop.dot_unsigned multiplies 4 of i8 with {4 * lanes} of ui8, not {few} with "
+                f"{filters}"
+            )
+        if self.half is not None and self.half.data not in HALVES:
+            raise VerifyException(f"{self.half} is no half of a byte")
 
 
 @irdl_op_definition
@@ -462,6 +505,7 @@ Loop = Dialect(
         UpperProductOp,
         DotOp,
         DotPairsOp,
+        DotUnsignedOp,
         DualProductsOp,
         InterleaveLowOp,
         InterleaveHighOp,

@@ -10,7 +10,7 @@ import pytest
 from xdsl.dialects.builtin import IntegerType, Signedness, i8, i32
 
 from explorer.ir.compute import KernelBuilder
-from explorer.ir.loop_dialect import DotOp
+from explorer.ir.loop_dialect import DotOp, DotUnsignedOp
 from explorer.kernels.loops.lowering import lower_to_loops
 from explorer.kernels.loops.nest import LoopNest, ScheduleError
 from explorer.kernels.printing.c import CLanguage
@@ -84,6 +84,66 @@ def test_other_products_are_refused(kernel, options, reason):
     nest = ready_for_dots(kernel, **options)
     with pytest.raises(ScheduleError, match=reason):
         dot(nest, lanes="ni", products="ku")
+
+
+def halves_kernel():
+    """sums[n] += x[j, k] * the half j of w[k, n]."""
+    k = KernelBuilder("product")
+    x = k.argument("x", (2, DEPTH), i8, "input")
+    w = k.argument("w", (DEPTH, COLUMNS), U8, "weight")
+    y = k.argument("y", (COLUMNS,), i32, "output")
+
+    def body(s, low, high, byte, y):
+        wide = byte.convert(i32)
+        first = low.convert(i32) * wide.logical_and(15)
+        return y + (first + high.convert(i32) * wide.shift_right(4))
+
+    n, c = k.dimensions(n=COLUMNS, k=DEPTH)
+    reads = [(x, (0, c)), (x, (1, c)), (w, (c, n))]
+    k.generic("main", reads, (y, (n,)), body, "k", accumulates=True)
+    return k.finish("matmul")
+
+
+@pytest.mark.parametrize(
+    ("kernel", "halves"),
+    [(product_kernel(left=i8, right=U8), [None]), (halves_kernel(), ["low", "high"])],
+)
+def test_filters_without_a_sign_are_what_lies_four_by_four(kernel, halves):
+    nest = ready_for_dots(kernel)
+    dot(nest, lanes="ni", products="ku")
+    found = [op for op in nest.function.walk() if isinstance(op, DotUnsignedOp)]
+    assert [op.half and op.half.data for op in found] == halves
+    assert {str(op.filters.type) for op in found} == {"vector<64xui8>"}
+    nest.function.verify()
+
+
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+@pytest.mark.parametrize("instructions", INSTRUCTION_SETS)
+def test_every_instruction_set_multiplies_filters_without_a_sign(
+    lanes, instructions, tmp_path: Path
+):
+    names = {"dot_unsigned": (0, 255), "dot_low": (0, 15), "dot_high": (4, 15)}
+    needs = [Requirement(name, "int", lanes) for name in names]
+    text = prelude_lines(CLanguage(), [Requirement("vector", "int", lanes), *needs])
+    for name in names:
+        text += [f"void run_{name}(int32_t *sums, const int32_t *few, const int32_t *filters)"]
+        text += ["{", f"    const int{lanes} from = load_int{lanes}(sums);"]
+        text += [f"    const int{lanes} packed = load_int{lanes}(filters);"]
+        text += [f"    store_int{lanes}({name}_int{lanes}(from, *few, packed), sums);", "}"]
+    functions = _built(text, instructions, tmp_path)
+    random = np.random.default_rng(lanes)
+    extremes = list(itertools.product((-128, -127, 127), (255, 128, 127)))
+    for trial in range(60):
+        few = random.integers(-128, 128, 4).astype(np.int8)
+        filters = random.integers(0, 256, 4 * lanes).astype(np.uint8)
+        if trial < len(extremes):
+            few[:], filters[:] = extremes[trial]
+        start = random.integers(-(2**31), 2**31, lanes).astype(np.int32)
+        for name, (shift, mask) in names.items():
+            sums = start.copy()
+            getattr(functions, f"run_{name}")(_at(sums), _at(few), _at(filters))
+            expected = reference(start, few, filters >> shift & mask)
+            np.testing.assert_array_equal(sums, expected, name)
 
 
 def test_a_loop_around_other_loops_is_refused():

@@ -15,7 +15,7 @@ from math import prod
 
 from xdsl.dialects import affine, arith, func, math
 
-from explorer.ir.loop_dialect import DotOp, DotPairsOp, DualProductsOp
+from explorer.ir.loop_dialect import DotOp, DotPairsOp, DotUnsignedOp, DualProductsOp
 from explorer.ir.structure import walk_inside
 from explorer.kernels.cost.counting import (
     OVERLAPPING,
@@ -138,7 +138,7 @@ def _multiply_adds(loop: affine.ForOp) -> int:
         if isinstance(op, arith.MulfOp) and is_fused(op):
             (use,) = op.result.uses
             total += repeats_of(use.operation, inside)
-        elif isinstance(op, DotOp | DotPairsOp | math.FmaOp):
+        elif isinstance(op, DotOp | DotPairsOp | DotUnsignedOp | math.FmaOp):
             total += repeats_of(op, inside)
         elif isinstance(op, DualProductsOp):
             total += DUAL_INSTRUCTIONS * repeats_of(op, inside)

@@ -23,7 +23,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Operation, SSAValue
 
 from explorer.errors import UnsupportedError
-from explorer.ir.loop_dialect import DotOp, DotPairsOp, DualProductsOp
+from explorer.ir.loop_dialect import DotOp, DotPairsOp, DotUnsignedOp, DualProductsOp
 from explorer.kernels.loops.scalar_types import (
     BOOLEAN,
     DOUBLE,
@@ -145,6 +145,8 @@ class ExpressionWriter:
                 return self._reduction(op, operands)
             case DotOp():
                 return self._dot(op, lanes, operands)
+            case DotUnsignedOp():
+                return self._dot_unsigned(op, lanes, operands)
             case DotPairsOp():
                 return self._dot_pairs(lanes, operands)
             case DualProductsOp():
@@ -371,6 +373,20 @@ class ExpressionWriter:
         section = "dot" if op.fits_pairs is None else "dot_fitting"
         section = section if op.splits_signs is None else "dot_split"
         section = f"{section}_of_signed" if is_signed else section
+        self.require(Requirement(section, SIGNED[32].name, lanes))
+        number = f"({self.language.scalar_name(SIGNED[32])}){few.within(UNARY)}"
+        packed = self.language.reinterpret(SIGNED[32], lanes, filters.within(UNARY))
+        name = f"{section}_{self.language.suffix_name(SIGNED[32], lanes)}"
+        return Expression(f"{name}({sums.text}, {number}, {packed})")
+
+    def _dot_unsigned(
+        self, op: DotUnsignedOp, lanes: int, operands: Sequence[Expression]
+    ) -> Expression:
+        """`dot_low_int16(sums, (int32_t)bytes, (int16)filters)`: of the lower halves of filters"""
+        if not self.language.has_dots:
+            raise UnsupportedError(f"loop.dot_unsigned is not printed as {self.language.name}")
+        sums, few, filters = operands
+        section = "dot_unsigned" if op.half is None else f"dot_{op.half.data}"
         self.require(Requirement(section, SIGNED[32].name, lanes))
         number = f"({self.language.scalar_name(SIGNED[32])}){few.within(UNARY)}"
         packed = self.language.reinterpret(SIGNED[32], lanes, filters.within(UNARY))

@@ -11,6 +11,9 @@ This is tensorization: a whole nest is recognized and replaced by what the machi
 added), those of w signed, and sums wrap around at 32 bits as they would one by one. Products whose
 definition splits the signs of w off (`top.matmul`) become dot products that do so, too.
 
+Signed bytes of x are multiplied with filters without a sign where these are what lies four by four;
+where two numbers of four bits share a byte of them, it is two dot products, of its halves.
+
 Two products of bfloat16 that are added to a sum of f32 become `loop.dot_pairs` (AVX-512 BF16:
 `vdpbf16ps`; Arm: `bfdot`). That is not exact: products are, but their sums are added up in another
 order, and rounded as the instruction does.
@@ -26,6 +29,7 @@ from xdsl.dialects.builtin import (
     IntegerType,
     MemRefType,
     Signedness,
+    StringAttr,
     UnitAttr,
     VectorType,
     bf16,
@@ -35,7 +39,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from explorer.ir.loop_dialect import DotOp, DotPairsOp
+from explorer.ir.loop_dialect import HIGH, LOW, DotOp, DotPairsOp, DotUnsignedOp
 from explorer.kernels.loops.nest import (
     LinearForm,
     LoopNest,
@@ -58,6 +62,8 @@ PAIR = 2
 SIGN = 128
 """What makes a signed byte an unsigned one."""
 SIGN_BIT = 31
+LOW_BITS, HALF_BITS = 15, 4
+"""Mask and width of half a byte."""
 LANES = (4, 8, 16)
 FITS_PAIRS, SPLITS_SIGNS = "kernel.fits_pairs", "kernel.splits_signs"
 """Attributes of kernels whose definition says so (`top.matmul`)."""
@@ -72,6 +78,8 @@ class _Product:
     filters: affine.LoadOp
     store: affine.StoreOp
     splits_signs: bool = False
+    half: str | None = None
+    """Of filters without a sign the bits that are the number, empty for all; None of others."""
 
     @property
     def together(self) -> int:
@@ -84,7 +92,8 @@ def dot(nest: LoopNest, lanes: str, products: str) -> None:
 
     Illegal unless four products of an unsigned byte (one that has a sign needs 128 added) and a
     signed one are added to a sum of i32, or two of bfloat16 to a sum of f32, the bytes do not
-    depend on the lane, and filters lie four by four (two by two) for each lane.
+    depend on the lane, and filters lie four by four (two by two) for each lane. Filters without a
+    sign may hold one number or two.
     """
     inner = {loop.parent_op() for loop in nest.loops(products, "dot")}
     around = [loop for loop in nest.loops(lanes, "dot") if loop in inner]
@@ -92,11 +101,16 @@ def dot(nest: LoopNest, lanes: str, products: str) -> None:
         raise nest.error("dot", f"{products} does not stand in {lanes}")
     fits_pairs = FITS_PAIRS in nest.function.attributes
     for loop in around:
-        _replace(loop, _recognize(nest, loop, products), fits_pairs)
+        found = _recognize(nest, loop, products)
+        if found[0].half is None:
+            _replace(loop, found[0], fits_pairs)
+        else:
+            _replace_unsigned(loop, found)
     nest.changed()
 
 
-def _recognize(nest: LoopNest, loop: affine.ForOp, products: str) -> _Product:
+def _recognize(nest: LoopNest, loop: affine.ForOp, products: str) -> list[_Product]:
+    """One product; or one for each half of a byte."""
     name = name_of(loop)
     (inner, *others) = body_of(loop)
     if others or not isinstance(inner, affine.ForOp):
@@ -116,10 +130,15 @@ def _recognize(nest: LoopNest, loop: affine.ForOp, products: str) -> _Product:
     if pair is not None:
         found = _pair(nest, pair, loads[0], store)
         _require_places(nest, loop, inner, found)
-        return found
+        return [found]
     if not isinstance(update, arith.AddiOp) or update.result.type != i32:
         raise nest.error("dot", f"{products} does not add to a sum of i32")
     added = next(value for value in update.operands if value is not loads[0].result)
+    unsigned = _unsigned_products(added, loads[0], store)
+    for product in unsigned:
+        _require_places(nest, loop, inner, product)
+    if unsigned:
+        return unsigned
     if not isinstance(added.owner, arith.MuliOp):
         raise nest.error("dot", "what is added is no product")
     first, second = added.owner.operands
@@ -133,7 +152,36 @@ def _recognize(nest: LoopNest, loop: affine.ForOp, products: str) -> _Product:
         raise nest.error("dot", "the factors are not an unsigned and a signed byte")
     found = _Product(loads[0], few, filters, store, splits_signs)
     _require_places(nest, loop, inner, found)
-    return found
+    return [found]
+
+
+def _unsigned_products(
+    added: SSAValue, sums: affine.LoadOp, store: affine.StoreOp
+) -> list[_Product]:
+    """`ext(i8) * ext(ui8)` where the bytes without a sign lie four by four; or the sum of
+    `ext(i8) * (ext(ui8) & 15)` and `ext(i8) * (ext(ui8) >> 4)`. None where it is anything else."""
+    values = list(added.owner.operands) if isinstance(added.owner, arith.AddiOp) else [added]
+    found = []
+    for value in values:
+        if not isinstance(value.owner, arith.MuliOp):
+            return []
+        few = _signed_byte(value.owner.lhs)
+        filters, half = _half_of_byte(value.owner.rhs)
+        if few is None or filters is None or shape_of(filters.memref)[-1] != PRODUCTS:
+            return []
+        found.append(_Product(sums, few, filters, store, half=half))
+    wanted = [LOW, HIGH] if len(found) > 1 else [""]
+    return found if [product.half for product in found] == wanted else []
+
+
+def _half_of_byte(value: SSAValue) -> tuple[affine.LoadOp | None, str]:
+    """The load behind ext(ui8), and which of its bits are taken; empty for all."""
+    owner = value.owner
+    if isinstance(owner, arith.AndIOp) and _constant(owner.rhs) == LOW_BITS:
+        return _byte(owner.lhs.owner, arith.ExtUIOp, Signedness.UNSIGNED), LOW
+    if isinstance(owner, arith.ShRSIOp) and _constant(owner.rhs) == HALF_BITS:
+        return _byte(owner.lhs.owner, arith.ExtUIOp, Signedness.UNSIGNED), HIGH
+    return _byte(owner, arith.ExtUIOp, Signedness.UNSIGNED), ""
 
 
 def _pair(
@@ -264,6 +312,41 @@ def _replace(loop: affine.ForOp, product: _Product, fits_pairs: bool) -> None:
     made = [sums, few, filters, added, store]
     for op in made:
         op.location = product.store.location
+    block = loop.parent
+    assert block is not None
+    block.insert_ops_before(made, loop)
+    block.detach_op(loop)
+    loop.erase()
+
+
+def _replace_unsigned(loop: affine.ForOp, products: list[_Product]) -> None:
+    """One dot product after another, with the halves of the same bytes."""
+    (inner,) = body_of(loop)
+    assert isinstance(inner, affine.ForOp)
+    zero = {index_of(loop): LinearForm(), index_of(inner): LinearForm()}
+    first, lanes = products[0], extent_of(loop)
+    sums = _whole(first.sums, zero, VectorType(i32, [lanes]))
+    kind = VectorType(_element(first.filters), [PRODUCTS * lanes])
+    filters = _whole(first.filters, zero, kind)
+    made: list[Operation] = [sums, filters]
+    total = sums.results[0]
+    for product in products:
+        few = _whole(product.bytes, zero, VectorType(i8, [PRODUCTS]))
+        added = DotUnsignedOp.create(
+            operands=[total, few.results[0], filters.results[0]],
+            result_types=[total.type],
+            properties={"half": StringAttr(product.half)} if product.half else {},
+        )
+        made += [few, added]
+        total = added.result
+    indices, access_map = linear_map([f.substitute(zero) for f in linear_subscripts(first.store)])
+    made.append(
+        affine.VectorStoreOp.create(
+            operands=[total, first.store.memref, *indices], properties={"map": access_map}
+        )
+    )
+    for op in made:
+        op.location = first.store.location
     block = loop.parent
     assert block is not None
     block.insert_ops_before(made, loop)

@@ -246,3 +246,72 @@ INLINE $vector dot_of_signed_$vector($vector sums, int32_t four, $vector filters
     return dot_$vector(sums, four ^ (int32_t)0x80808080, filters);
 #endif
 }
+
+//! dot_small vector integer: dot_product
+// Four signed bytes times four numbers without a sign that are below 128, of every lane, added to its
+// sum: two products of the largest of them, 2 * 127 * -128, fit into 16 bits. Arm's sdot takes such
+// numbers as signed ones.
+INLINE $vector dot_small_$vector($vector sums, int32_t four, $vector filters)
+{
+#if $lanes == 16 && defined(__AVX512VNNI__)
+    return ($vector)VPDPBUSD_512(sums, filters, splat_$vector(four));
+#elif $lanes == 8 && (defined(__AVX512VNNI__) && defined(__AVX512VL__) || defined(__AVXVNNI__))
+    return ($vector)VPDPBUSD_256(sums, filters, splat_$vector(four));
+#elif $lanes == 4 && (defined(__AVX512VNNI__) && defined(__AVX512VL__) || defined(__AVXVNNI__))
+    return ($vector)VPDPBUSD_128(sums, filters, splat_$vector(four));
+#elif $lanes == 4 && defined(__ARM_FEATURE_DOTPROD)
+    const $vector few = splat_$vector(four);
+    return ($vector)vdotq_s32((int32x4_t)sums, (int8x16_t)few, (int8x16_t)filters);
+#elif $lanes == 8 && defined(__AVX2__) || $lanes == 4 && defined(__SSSE3__)
+    typedef char bytes __attribute__((vector_size($bytes)));
+    typedef int16_t halves __attribute__((vector_size($bytes)));
+    const bytes few = (bytes)splat_$vector(four);
+#if $lanes == 8
+    const halves pairs = (halves)__builtin_ia32_pmaddubsw256((bytes)filters, few);
+    sums += ($vector)__builtin_ia32_pmaddwd256(pairs, (halves){0} + 1);
+#else
+    const halves pairs = (halves)__builtin_ia32_pmaddubsw128((bytes)filters, few);
+    sums += ($vector)__builtin_ia32_pmaddwd128(pairs, (halves){0} + 1);
+#endif
+    IN_REGISTER(sums);
+    return sums;
+#else
+    sums += (int32_t)(int8_t)four * (filters & 255);
+    sums += (int32_t)(int8_t)(four >> 8) * ((filters >> 8) & 255);
+    sums += (int32_t)(int8_t)(four >> 16) * ((filters >> 16) & 255);
+    return sums + (four >> 24) * ((filters >> 24) & 255);
+#endif
+}
+
+//! dot_unsigned vector integer: dot_small
+// The same of numbers of eight bits: where only smaller ones are multiplied at once, their highest
+// bits are apart, of which two products fit 16 bits, too.
+INLINE $vector dot_unsigned_$vector($vector sums, int32_t four, $vector filters)
+{
+#if defined(__AVX512VNNI__) || defined(__AVXVNNI__)
+    return dot_small_$vector(sums, four, filters);
+#elif $lanes == 4 && defined(__ARM_FEATURE_MATMUL_INT8)
+    const $vector few = splat_$vector(four);
+    return ($vector)vusdotq_s32((int32x4_t)sums, (uint8x16_t)filters, (int8x16_t)few);
+#elif $lanes == 8 && defined(__AVX2__) || $lanes == 4 && (defined(__SSSE3__) || defined(__ARM_FEATURE_DOTPROD))
+    const $vector highest = (filters >> 7) & (int32_t)0x01010101;
+    sums = dot_small_$vector(sums, four, filters & (int32_t)0x7f7f7f7f);
+    return sums + (dot_small_$vector(($vector){0}, four, highest) << 7);
+#else
+    return dot_small_$vector(sums, four, filters);
+#endif
+}
+
+//! dot_low vector integer: dot_small
+// Of the lower four bits of each byte.
+INLINE $vector dot_low_$vector($vector sums, int32_t four, $vector filters)
+{
+    return dot_small_$vector(sums, four, filters & (int32_t)0x0f0f0f0f);
+}
+
+//! dot_high vector integer: dot_small
+// Of the upper four bits of each byte.
+INLINE $vector dot_high_$vector($vector sums, int32_t four, $vector filters)
+{
+    return dot_small_$vector(sums, four, (filters >> 4) & (int32_t)0x0f0f0f0f);
+}

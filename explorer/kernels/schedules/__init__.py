@@ -38,6 +38,10 @@ from explorer.kernels.schedules.integers.blocked import (
     schedule_integer_convolution,
     schedule_integer_depthwise,
 )
+from explorer.kernels.schedules.integers.byte_blocks import (
+    is_product_of_byte_blocks,
+    schedule_byte_blocks,
+)
 from explorer.kernels.schedules.integers.kinds import is_integer_product, schedule_integers
 from explorer.kernels.schedules.integers.matmul import is_integer_matmul, schedule_integer_matmul
 from explorer.kernels.schedules.listing import GIVEN, schedule_given
@@ -133,6 +137,13 @@ KINDS: tuple[ScheduleKind, ...] = (
         families=("matmul",),
         fits=_is_dot_matmul,
         use=schedule_integer_matmul,
+    ),
+    ScheduleKind(
+        name="dot",
+        why="bytes in blocks: dot products of a block stay in registers, where they are scaled",
+        families=("matmul_byte_blocks",),
+        fits=is_product_of_byte_blocks,
+        use=schedule_byte_blocks,
     ),
     ScheduleKind(
         name="unpacked",

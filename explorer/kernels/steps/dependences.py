@@ -177,8 +177,9 @@ def reordering_conflict(
     for group in written_outside(chain[0]):
         if reduction_operation(group) is not None:
             continue
-        forms = [subscripts(access) for access in group]
-        determined = determined_indices(forms[0]) if all(f == forms[0] for f in forms) else set()
+        forms = zip(*(subscripts(access) for access in group), strict=True)
+        # What all accesses have in common says in which iterations they can meet.
+        determined = determined_indices([f for f, *others in forms if all(o == f for o in others)])
         carrying = [loop for loop in chain if index_of(loop) not in determined]
         carrying = [
             loop

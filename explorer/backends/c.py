@@ -90,6 +90,7 @@ class CBackend(Backend):
         return Capabilities(
             multiplies_pairs=multiplies_pairs,
             splits_signs=multiplies_pairs and lanes == SPLITTING_LANES,
+            multiplies_blocks=lanes >= NEON_LANES,
             multiplies_bf16=has_bf16,
         )
 

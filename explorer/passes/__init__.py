@@ -115,7 +115,7 @@ def top_pipeline(
         requantization = without_floats(requantization)
     made: dict[type[Pass], Pass] = {
         BindDimensions: BindDimensions(sizes, default),
-        ComputeInIntegers: ComputeInIntegers(requantization),
+        ComputeInIntegers: ComputeInIntegers(requantization, capabilities),
         ComputeWithoutFloats: ComputeWithoutFloats(requantization),
         FuseQuantization: FuseQuantization(capabilities),
         Legalize: Legalize(capabilities),

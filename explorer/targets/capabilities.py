@@ -24,6 +24,9 @@ class Capabilities:
     splits_signs: bool = False
     """Whether such pairs take the sizes of weights, and flip bits for their signs: vectors of 256
     bits have instructions for absolute values of bytes."""
+    multiplies_blocks: bool = True
+    """Whether kernels multiply bytes in blocks with weights in blocks: vectors of sums stay in
+    registers, where else every block of every result would be a number in memory."""
     multiplies_bf16: bool = False
     """Whether an instruction adds two products of bfloat16 to a sum of float32."""
 

@@ -63,14 +63,21 @@ def as_quantized(x: Expr, kind: QuantizedType, build: Build) -> Expr:
 
 
 def dequantized_blocks(
-    x: Expr, scale: Expr, zero: Expr | None, axis: int, block: int, build: Build
+    x: Expr,
+    scale: Expr,
+    zero: Expr | None,
+    axis: int,
+    block: int,
+    build: Build,
+    accuracy_level: int | None = None,
 ) -> Expr:
     """Real numbers of integers with parameters for every `block` of them along an axis."""
     storage = x.element_type
     if not isinstance(storage, IntegerType):
         raise ValueError(f"blocks of {storage}; integers expected")
     typed = as_quantized(x, QuantizedType.in_blocks(storage, axis, block), build)
-    return build.value(DequantizeBlocksOp, [typed, scale, zero])
+    operands = [typed, scale, zero]
+    return build.value(DequantizeBlocksOp, operands, accuracy_level=accuracy_level)
 
 
 def as_stored(x: Expr, build: Build) -> Expr:

@@ -30,7 +30,8 @@ _TYPES = {2: np.dtype(ml_dtypes.uint2), 4: np.dtype(ml_dtypes.uint4), 8: np.dtyp
 def matmul_of_blocks(node: Node, build: Build) -> Expr:
     """a (..., K) times a dequantized matrix of N columns, with a bias.
 
-    `accuracy_level` permits to compute less exactly, of which no use is made.
+    `accuracy_level` permits to compute less exactly; a decision makes use of it
+    (`compute-in-integers/rows`).
     """
     a, packed, bias = node.operand(0), node.operand(1), node.optional(5)
     columns, rows = node.integer("N"), node.integer("K")
@@ -56,7 +57,8 @@ def matmul_of_blocks(node: Node, build: Build) -> Expr:
     if groups is not None:  # each row says whose parameters it takes
         scale, zero = (build.value(GatherOp, [p, groups], axis=0) for p in (scale, zero))
         block = 1
-    dequantized = dequantized_blocks(weight, scale, zero, 0, block, build)
+    level = node.integer("accuracy_level", 0) or None
+    dequantized = dequantized_blocks(weight, scale, zero, 0, block, build, level)
     if a.rank > 1:
         return build.matmul(a, dequantized, bias)
     return build.matmul(a.unsqueeze([0]), dequantized, bias).squeeze([0])

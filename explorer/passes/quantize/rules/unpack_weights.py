@@ -6,7 +6,8 @@
  => %y = top.matmul_blocks(%x, %p, bias = %b, block_scales = %s) {bits = 4, block = 32}
              %p : tensor<384x3072xui8>
 
-Two numbers of four bits lie in a byte then. A product of few rows waits for its weights, so that
+Two numbers of four bits lie in a byte then. Rows that are bytes in blocks, too, are multiplied as
+they are. A product of few rows waits for its weights, so that
 it is the faster the fewer bytes they are.
 """
 
@@ -16,7 +17,7 @@ import numpy as np
 
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
 from explorer.ir.top.linear.matmul import MatMulOp
-from explorer.ir.top.linear.matmul_blocks import MatMulBlocksOp, packed_pairs
+from explorer.ir.top.linear.matmul_blocks import DOT, HALF_BITS, MatMulBlocksOp, packed_pairs
 from explorer.passes.analysis.block_weights import (
     BlockWeight,
     block_weight,
@@ -24,6 +25,7 @@ from explorer.passes.analysis.block_weights import (
     why_not_unpacked,
 )
 from explorer.passes.analysis.matching import weight_name
+from explorer.passes.quantize.rules.quantize_rows import bytes_of_rows
 
 
 class UnpackWeights(Rule):
@@ -48,8 +50,11 @@ class UnpackWeights(Rule):
         names = {"activation", "alpha", "beta", "rounding"}
         kept = {name: p for name, p in op.properties.items() if name in names}
         numbers = _without_sign(weight.numbers, weight)
+        rows = bytes_of_rows(op.left)
+        left = (op.left, None, None) if rows is None else (rows.output, rows.scale, rows.sums)
+        apart = 1 if rows is None else DOT
         arrays = {
-            "packed": packed_pairs(numbers) if weight.bits == 4 else numbers,
+            "packed": packed_pairs(numbers, apart) if weight.bits == HALF_BITS else numbers,
             "scales": _full(weight.scales.astype(np.float32), weight),
             "zeros": None if _is_symmetric(weight) else _zeros(weight),
         }
@@ -61,7 +66,7 @@ class UnpackWeights(Rule):
             for part, array in arrays.items()
         )
         new = MatMulBlocksOp.make(
-            [op.left, packed, op.bias, op.residual, scales, zeros],
+            [left[0], packed, op.bias, op.residual, scales, zeros, *left[1:]],
             bits=weight.bits,
             block=weight.op.blocks.block_size,
             **kept,  # pyright: ignore[reportArgumentType]

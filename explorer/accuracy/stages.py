@@ -27,7 +27,7 @@ from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.origins import origin_of
 from explorer.ir.program import Snapshot
 from explorer.ir.structure import value_name
-from explorer.ir.top.quantization.blocks import DequantizeBlocksOp
+from explorer.ir.top.quantization.blocks import DequantizeBlocksOp, QuantizeBlocksOp
 from explorer.ir.top.quantization.quantized import DequantizeOp, QuantizeOp
 from explorer.ir.top.support.quantized_scalars import real_array, stored_array
 from explorer.quantization.choosing import has_integer_form, moves
@@ -102,7 +102,10 @@ class _Rounded:
             is_stored = constant(owner.operands[0], self._after.weights) is not None
             return "weights" if is_stored else ""
         if isinstance(owner, DequantizeBlocksOp):
-            return "weights"
+            if isinstance(owner.input.owner, QuantizeBlocksOp):
+                return "activations"
+            is_given = identity_of(owner) in self._before.operations
+            return "" if is_given else "weights"  # of a file that has its weights in blocks
         if isinstance(owner, Moving) and moves(owner):
             found = {self._pair(moved) for moved in owner.moved_operands()}
             return next((kind for kind in ("activations", "weights") if kind in found), "")
@@ -123,6 +126,10 @@ class _Rounded:
             assert isinstance(pair, QuantizeOp)
             real = self._evaluated(pair.operands[0])  # which may be rounded itself
             return real_array(stored_array(real, pair.to), pair.to).astype(real.dtype)
+        made = owner.operands[0].owner
+        if isinstance(owner, DequantizeBlocksOp) and isinstance(made, QuantizeBlocksOp):
+            numbers, scales, _ = made.evaluate(self._evaluated(made.input))
+            return np.asarray(owner.evaluate(numbers, scales)[0])
         return np.asarray(owner.evaluate(*map(self._evaluated, owner.operands))[0])
 
 

@@ -151,7 +151,8 @@ class Accuracy(Displayed):
 def _quantized_words(report: AccuracyReport) -> str:
     far = ", ".join(f"{o.tensor} {o.sqnr_db:.1f} dB" for o in report.float_outputs)
     if report.bit_exact is None:
-        return f"weights quantized: outputs from the float's {far}"
+        what = report.rounded or "weights"
+        return f"{what} quantized: outputs from the float's {far}"
     exact = "equal bit by bit" if report.bit_exact else "NOT equal bit by bit"
     source = "source" if report.integers_from else "float"
     return (

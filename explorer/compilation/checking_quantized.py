@@ -13,7 +13,8 @@ Where sums are scaled by shifts alone, ratios of scales become powers of two in 
 what is literally quantized has others: it is measured like what corrects floats, not judged.
 
 Where weights alone are quantized, the pass that does it says the meaning itself: every later one
-computes floats, and equals it within the tolerance.
+computes floats, and equals it within the tolerance. So does `compute-in-integers` where rows become
+bytes that are multiplied with weights in blocks (`quantize-rows`).
 
 A model that arrives quantized has integers of its own. Where the target scales by another scheme
 than the file states (`choose-scheme`), or by powers of two (`round-scales`), they become others:
@@ -51,6 +52,7 @@ from explorer.ir.top.support.quantized_scalars import real_array
 from explorer.ir.types import QuantizedType, is_float_dtype
 from explorer.passes import QUANTIZATION
 from explorer.passes.quantize.rules.pairs import ChooseScheme
+from explorer.passes.quantize.rules.quantize_rows import QuantizeRows
 from explorer.quantization.corrections.correct_bias import CorrectBias
 from explorer.quantization.corrections.moments import Linear
 from explorer.quantization.corrections.round_weights import RoundWeights
@@ -83,18 +85,19 @@ QUANTIZING = (QuantizeTensors.name, QuantizeWeights.name, RoundScales.name)
 """Passes that quantize, or do so more coarsely: a program has one of them, if any."""
 CHOOSING = tuple(kind.name for kind in QUANTIZATION)
 """Passes that choose how a model's own integers are scaled."""
-CHOOSE = ChooseScheme().name
-"""The rule that does."""
+CHOOSE, ROWS = ChooseScheme().name, QuantizeRows().name
+"""The rules that do: how integers are scaled, and rows of products with weights in blocks."""
 ROUNDED_SCALES = (
     "scales are powers of two, coarser than the file's, so that requantizations are shifts: all "
     "passes are held to the program with these scales"
 )
 """What `round-scales` makes of a model that arrives quantized."""
+ROUNDED_ROWS = "rows as bytes in blocks, where they are multiplied with weights in blocks"
 TWICE_ROUNDED = 0.25
 """Share of numbers that a scheme of two roundings, the second of a bit, has a step beside those of
 one: fractions from a quarter to a half are rounded up to a half first. Truncation has half of all.
 """
-LOSSY = (RoundWeights.name, CorrectBias.name)
+LOSSY = (RoundWeights.name, CorrectBias.name, QuantizeWeights.name)
 """Passes that change what floats are."""
 SHIFT = "shift"
 """Scheme of requantization that has no multipliers."""
@@ -117,13 +120,16 @@ class QuantizedReference:
     """Number of the pass that quantizes."""
     meaning: int
     """Number of the pass whose program says what integers are right."""
-    rounds_ratios: bool
-    """Whether integers are scaled by powers of two, whatever the ratios of scales are."""
+    is_measured: bool
+    """Whether what stands between is not judged: integers are scaled by powers of two, whatever the
+    ratios of scales are, or rows become bytes later."""
     changed_scheme: str = ""
     """How the target scales, and how the file says it, where these differ: the pass `first`
     changes it then. Empty elsewhere."""
     source_ties: Collection[str] | None = None
     """Tensors of the source of which rounding may go either way; all of them where it is None."""
+    rounded: str = ""
+    """What is quantized besides weights, where no integers are compared."""
     has_integers: bool
     """Whether anything is computed in integers: not where weights alone are quantized."""
     outputs: Mapping[str, QuantizedType] = field(default_factory=dict)
@@ -142,8 +148,11 @@ class QuantizedReference:
         first = names.index(quantizing)
         # Whoever leaves the integers out has the pairs for a meaning, and weights alone make none.
         deciding = [kind.name for kind in QUANTIZATION if kind.name in names]
-        is_of_weights = quantizing == QuantizeWeights.name
-        meaning = names.index(deciding[-1]) if deciding and not is_of_weights else first
+        has_bytes = any(map(quantizes_rows, compilation.passes))
+        scheme_change = _changed_scheme_at(compilation, first)
+        is_of_weights = quantizing == QuantizeWeights.name or (has_bytes and not scheme_change)
+        is_first = is_of_weights and not has_bytes
+        meaning = names.index(deciding[-1]) if deciding and not is_first else first
         snapshot = compilation.passes[meaning].after
         values = snapshot.run(inputs)
         scheme = compilation.target.requantization
@@ -154,9 +163,10 @@ class QuantizedReference:
             corrected=min(names.index(name) for name in (*LOSSY, names[first]) if name in names),
             first=first,
             meaning=meaning,
-            rounds_ratios=scheme is not None and scheme.scheme == SHIFT,
-            changed_scheme=_changed_scheme_at(compilation, first),
+            is_measured=has_bytes or (scheme is not None and scheme.scheme == SHIFT),
+            changed_scheme=scheme_change,
             source_ties=source_ties,
+            rounded=ROUNDED_ROWS if has_bytes else "",
             has_integers=not is_of_weights,
             outputs=output_kinds(compilation),
         )
@@ -185,8 +195,17 @@ def quantizing_pass(compilation: Compiled) -> str | None:
     for result in compilation.passes:
         if result.name in QUANTIZING and (result.name != RoundScales.name or result.changed):
             return result.name
-    changed = (r.name for r in compilation.passes if r.name in CHOOSING and changed_scheme(r))
+    changed = (
+        r.name
+        for r in compilation.passes
+        if r.name in CHOOSING and (changed_scheme(r) or quantizes_rows(r))
+    )
     return next(changed, None)
+
+
+def quantizes_rows(result: PassResult) -> bool:
+    """Whether a pass makes bytes of rows that weights in blocks are multiplied with."""
+    return any(rewrite.rule == ROWS and rewrite.applied for rewrite in result.rewrites)
 
 
 def _changed_scheme_at(compilation: Compiled, index: int) -> str:
@@ -244,7 +263,7 @@ def check_quantized(
     if reference.changed_scheme:
         return _check_scheme(reference, subjects, compared, exact)
     corrected, first, meaning = reference.corrected, reference.first, reference.meaning
-    judged = meaning if reference.rounds_ratios else first
+    judged = meaning if reference.is_measured else first
     before = compared(subjects[:corrected], reference.floats, exact)
     literal = [
         in_steps(compared([subject], reference.integers, None), subject)
@@ -279,6 +298,7 @@ def check_quantized(
         against_float=against,
         integers_from=RoundScales.name if is_rounded else "",
         integers_note=ROUNDED_SCALES if is_rounded else "",
+        rounded=reference.rounded,
         float_outputs=float_outputs(subjects[-1], reference, behind.outputs),
         quantization=by_layer,
         bit_exact=bit_exact,

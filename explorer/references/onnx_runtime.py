@@ -24,7 +24,7 @@ from explorer.importers.model import SourceModel
 from explorer.importers.onnx.file.reading import OnnxContent
 from explorer.references.process import IDLE_SECONDS, Limits, ReferenceProcess
 from explorer.references.reference_session import ReferenceSession
-from explorer.references.saturation import with_unsigned_weights
+from explorer.references.saturation import with_exact_rows, with_unsigned_weights
 
 NAME = "onnxruntime"
 PROGRAM = Path(__file__).with_name("onnx_runtime_process.py")
@@ -83,10 +83,10 @@ def open_proto(
 ) -> ReferenceSession:
     """As `open_model`, of a model that was made here. `label` stands in messages; `folder` holds
     its external data. A model that is to judge, not optimized, has unsigned weights where products
-    of bytes would saturate on some processors (`saturation`).
+    of bytes would saturate on some processors, and exact rows (`saturation`).
     """
     if not is_optimized:
-        proto = with_unsigned_weights(proto)
+        proto = with_exact_rows(with_unsigned_weights(proto))
     request = {
         "do": "open",
         "folder": "" if folder is None else str(folder.resolve()),

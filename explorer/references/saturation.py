@@ -8,6 +8,9 @@ unsigned weights first, on every processor. That means the same:
 
     MatMulInteger(a u8, b s8, za, zb)   =>   MatMulInteger(a, b + 128 as u8, za, zb + 128 as u8)
 
+MatMulNBits with an `accuracy_level` rounds the rows that it multiplies, to bytes for 4. The level
+is a permission, and what is right are exact products: a model that is to judge has no levels.
+
 Source: onnxruntime's page on quantization, "S8S8, U8S8", and its `Avx2WeightS8ToU8Transformer`.
 """
 
@@ -25,6 +28,8 @@ from onnx import (
     TensorProto,
     numpy_helper,
 )
+
+ACCURACY_LEVEL = "accuracy_level"
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,30 @@ def with_unsigned_weights(model: ModelProto) -> ModelProto:
     for graph in _graphs(copy.graph):
         _turn(graph)
     return copy
+
+
+def with_exact_rows(model: ModelProto) -> ModelProto:
+    """The model without accuracy levels of MatMulNBits; itself where it has none."""
+    if not any(_leveled(graph) for graph in _graphs(model.graph)):
+        return model
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    for graph in _graphs(copy.graph):
+        for node in _leveled(graph):
+            kept = [a for a in node.attribute if a.name != ACCURACY_LEVEL]
+            del node.attribute[:]
+            node.attribute.extend(kept)
+    return copy
+
+
+def _leveled(graph: GraphProto) -> list[NodeProto]:
+    """Products of a graph that say how exact their rows have to be."""
+    return [
+        node
+        for node in graph.node
+        if (node.domain, node.op_type) == ("com.microsoft", "MatMulNBits")
+        and any(a.name == ACCURACY_LEVEL for a in node.attribute)
+    ]
 
 
 def _graphs(graph: GraphProto) -> Iterator[GraphProto]:

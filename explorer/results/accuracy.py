@@ -216,9 +216,12 @@ class AccuracyReport(Displayed):
     the target scales by another scheme. Empty where all passes are held to the source's."""
     integers_note: str = ""
     """What that pass and all later ones are held to."""
+    rounded: str = ""
+    """What is quantized where no integers are compared: empty for weights alone."""
     bit_exact: bool | None = None
     """Whether every quantized tensor equals the one of the quantized program's NumPy meaning, bit
-    by bit, after every later pass; None where nothing was quantized but weights."""
+    by bit, after every later pass; None where nothing was quantized but weights, or rows that are
+    multiplied with them."""
     data: DataRecord | None = None
     """What the numbers were measured on; None in older reports."""
     against_source: tuple[OutputError, ...] = ()

@@ -7,7 +7,7 @@ import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from explorer.references.onnx_runtime import open_proto
-from explorer.references.saturation import with_unsigned_weights
+from explorer.references.saturation import with_exact_rows, with_unsigned_weights
 
 DEPTH = 64
 
@@ -101,3 +101,24 @@ def test_weights_of_an_inner_graph_are_turned_and_the_model_itself_is_not():
     a = bytes_of(np.uint8, (3, DEPTH), 6)
     np.testing.assert_array_equal(run(model, a), a.astype(np.int32) @ b.astype(np.int32))
     assert model.SerializeToString() == before
+
+
+@pytest.mark.parametrize("level", [None, 1, 4])
+def test_rows_that_are_multiplied_with_blocks_are_exact(level):
+    """Whatever the model permits: onnxruntime itself rounds them to bytes for level 4."""
+    random = np.random.default_rng(0)
+    a = random.standard_normal((2, 32)).astype(np.float32)
+    packed = random.integers(0, 256, (5, 1, 16)).astype(np.uint8)
+    scale = random.uniform(0.1, 1, 5).astype(np.float32)
+    sizes = {"N": 5, "K": 32, "bits": 4, "block_size": 32}
+    levels = {} if level is None else {"accuracy_level": level}
+    node = helper.make_node(
+        "MatMulNBits", ["a", "b", "s"], ["y"], domain="com.microsoft", **sizes, **levels
+    )
+    model = model_of(node, np.float32, a.shape, TensorProto.FLOAT, {"b": packed, "s": scale})
+    numbers = np.stack([packed[:, 0] & 15, packed[:, 0] >> 4], axis=-1).reshape(5, 32)
+    exact = a.astype(np.float64) @ ((numbers - 8.0) * scale[:, np.newaxis]).T
+    np.testing.assert_allclose(run(model, a), exact, rtol=0, atol=2e-6 * np.abs(exact).max())
+    assert (with_exact_rows(model) is model) == (level is None)
+    kept = {attribute.name for attribute in node.attribute}
+    assert ("accuracy_level" in kept) == (level is not None)

@@ -6,6 +6,9 @@ onnxruntime    is given the past of each call and gives the present, which becom
 session        `explorer.Session`, called in the same way
 states         a program that keeps the past itself (`remembers=True`), at some capacities
 
+With `--blocks` weights are four bits each (MatMulNBits, accuracy_level = 4). onnxruntime rounds the
+rows that it multiplies to bytes then; so does a program of states "by bytes", and others do not.
+
 A step's time is the median over the loop. Compilations are those of the session.
 """
 
@@ -16,17 +19,20 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import onnxruntime
-from networks import SIZES, export
+from networks import SIZES, export, put_in_blocks
 
 import explorer
 from explorer.runtime.stateful import StatefulProgram
 
 PROMPT = 13
 """Tokens."""
+ROWS = "compute-in-integers/rows"
+"""Decision: what rows are that are multiplied with weights in blocks."""
 
 
 def judge_of(path: Path, threads: int) -> onnxruntime.InferenceSession:
@@ -53,7 +59,9 @@ class Carried:
         return found["logits"]
 
 
-def measure(path: Path, threads: int, steps: int, capacities: list[int]) -> list[str]:
+def measure(
+    path: Path, threads: int, steps: int, capacities: list[int], has_blocks: bool
+) -> list[str]:
     judge = judge_of(path, threads)
     outputs = [value.name for value in judge.get_outputs()]
     first = {
@@ -73,12 +81,15 @@ def measure(path: Path, threads: int, steps: int, capacities: list[int]) -> list
             side(prompt)
         past = sides["onnxruntime"].past  # pyright: ignore[reportAttributeAccessIssue]
         opened = []
-        for capacity in capacities:
-            compiled = explorer.compile(path, dimensions={"seq": 1}, capacity=capacity)
+        forms = {"": {}} | ({", by bytes": {ROWS: "stated"}} if has_blocks else {})
+        for capacity, (form, decisions) in product(capacities, forms.items()):
+            compiled = explorer.compile(
+                path, dimensions={"seq": 1}, capacity=capacity, decisions=decisions
+            )
             program = compiled.open(threads, isolated=False, remembers=True)
             program.load(past)
             opened.append(program)
-            sides[f"states, capacity {capacity}"] = step_of(program)
+            sides[f"states, capacity {capacity}{form}"] = step_of(program)
         lines = loop(sides, steps)
         events = [call.event for call in session.calls]
         for program in opened:
@@ -105,7 +116,7 @@ def loop(sides: Mapping[str, Callable[[np.ndarray], np.ndarray]], steps: int) ->
         ids = right[:, -1:].argmax(-1)
     medians = {name: statistics.median(found) * 1e3 for name, found in seconds.items()}
     least = medians["onnxruntime"]
-    lines = [f"    {n:<24}{ms:9.3f} ms {ms / least:7.2f}" for n, ms in medians.items()]
+    lines = [f"    {n:<32}{ms:9.3f} ms {ms / least:7.2f}" for n, ms in medians.items()]
     return [*lines, f"    largest difference of the logits: {worst:.1e}"]
 
 
@@ -115,15 +126,19 @@ def main() -> None:
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--capacities", default="256,2048")
+    parser.add_argument("--blocks", action="store_true", help="weights of four bits")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         for name in arguments.sizes.split(","):
             path = Path(folder) / f"{name}.onnx"
             export(SIZES[name], path)
+            if arguments.blocks:
+                put_in_blocks(path, level=4)
             for threads in map(int, arguments.threads.split(",")):
                 print(f"{name}, {threads} threads, step after a prompt of {PROMPT} tokens")
                 capacities = [int(each) for each in arguments.capacities.split(",")]
-                print("\n".join(measure(path, threads, arguments.steps, capacities)), flush=True)
+                lines = measure(path, threads, arguments.steps, capacities, arguments.blocks)
+                print("\n".join(lines), flush=True)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import onnx
 import torch
+from onnx import numpy_helper
 from torch import nn
 
 
@@ -100,3 +103,36 @@ def export(size: Size, path: Path) -> None:
             input_names=["input_ids", *(f"past_key_values.{name}" for name in names)],
             output_names=["logits", *(f"present.{name}" for name in names)], dynamic_axes=axes,
         )  # fmt: skip
+
+
+def put_in_blocks(path: Path, level: int, block: int = 32) -> None:
+    """Constant matrices of products become numbers of four bits with a scale for every block of
+    rows (MatMulNBits); `level`: the accuracy that the file asks for, 4 permits bytes."""
+    model = onnx.load(path)
+    stored = {tensor.name: tensor for tensor in model.graph.initializer}
+    for node in model.graph.node:
+        if node.op_type != "MatMul" or node.input[1] not in stored:
+            continue
+        weight = numpy_helper.to_array(stored[node.input[1]]).T
+        columns, depth = weight.shape
+        rows = weight.reshape(columns, -1, block)
+        scale = np.abs(rows).max(axis=-1) / 7
+        numbers = np.clip(np.rint(rows / scale[..., None]) + 8, 0, 15).astype(np.uint8)
+        arrays = {"packed": numbers[..., 0::2] | numbers[..., 1::2] << 4, "scales": scale}
+        names = [f"{node.input[1]}.{kind}" for kind in arrays]
+        made = [
+            numpy_helper.from_array(array, name)
+            for name, array in zip(names, arrays.values(), strict=True)
+        ]
+        model.graph.initializer.extend(made)
+        sizes = {"N": columns, "K": depth, "bits": 4, "block_size": block, "accuracy_level": level}
+        inputs, outputs = [node.input[0], *names], list(node.output)
+        node.CopyFrom(
+            onnx.helper.make_node("MatMulNBits", inputs, outputs, domain="com.microsoft", **sizes)
+        )
+    used = {name for node in model.graph.node for name in node.input}
+    kept = [tensor for tensor in model.graph.initializer if tensor.name in used]
+    del model.graph.initializer[:]
+    model.graph.initializer.extend(kept)
+    model.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
+    onnx.save(model, path)

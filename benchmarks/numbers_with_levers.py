@@ -4,9 +4,11 @@
         [--quantize t.json] [--list]
 
 The page is served, every tab of the dock and of the inspector is opened, the inner tabs of the dock
-too, and every number in a text there is counted: those of which a press (in rows and buttons the
-second button of the mouse, or the menu key) opens levers, those of which it says why no decision
-moves them, and the others. Texts of programs, names and pictures hold no such numbers.
+too, and every number in a text there is counted, in charts as well: those of which a press (in rows
+and buttons the second button of the mouse, or the menu key) opens levers, those of which it says
+why no decision moves them, and the others. Texts of programs, names and the graph of operations
+hold no such numbers. Pictures of points (maps of errors and memory, timelines) have no text: a
+press selects what has its numbers next to the picture.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ browsing = SimpleNamespace(**run_path(str(TESTS / "browsing.py")))
 NUMBERS = r"""(area) => {
   const TOKEN =
     /(?<![\w.:/[\u2044-])[-−+]?\d[\d,]*(\.\d+)?(e[-+]?\d+)?(\s?(%|×|dB|[a-zA-Zµ/]{1,7}))?/g;
-  const NONE = 'pre, code, svg, canvas, .code, th, input, textarea, select, [data-names]';
+  const NONE = 'pre, code, svg.canvas, canvas, .code, th, input, textarea, select, [data-names]';
   const UNITS = /dB|ns|µs|ms|^s$|B$|bytes?|cycles?/;
   const found = [];
   const walker = document.createTreeWalker(area, NodeFilter.SHOW_TEXT);
@@ -44,9 +46,13 @@ NUMBERS = r"""(area) => {
       const about = said?.dataset.moves ?? said?.dataset.about ?? '';
       const isReason = said?.dataset.fixed || about.includes(' ');
       const column = host.closest('td, dd')?.className ?? '';
+      // A press on a letter that the pointer does not meet reaches what is drawn below it.
+      const isMissed = host.closest('svg') && getComputedStyle(host).pointerEvents === 'none';
       found.push({
         text,
-        kind: said?.dataset.fixed ? 'reason'
+        isDrawn: Boolean(host.closest('svg')),
+        kind: isMissed ? 'none'
+          : said?.dataset.fixed ? 'reason'
           : UNITS.test(unit ?? '') || (about && !isReason) ? 'levers'
           : isReason ? 'reason' : 'none',
         where: `${host.tagName.toLowerCase()}.${host.className} ${column}`,
@@ -99,7 +105,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Counts numbers that say what moves them.")
     parser.add_argument("--list", action="store_true", help="the numbers that are not reached")
     known, rest = parser.parse_known_args()
-    total = Counter[str]()
+    total, drawn = Counter[str](), Counter[str]()
     with (
         served(rest) as address,
         browsing.chromium() as browser,
@@ -114,11 +120,13 @@ def main() -> None:
             numbers = area.evaluate(NUMBERS)
             counts = Counter(number["kind"] for number in numbers)
             total += counts
+            drawn += Counter(number["kind"] for number in numbers if number["isDrawn"])
             print(f"{name:24} {words(counts)}")
             missed = Counter((n["where"], n["text"]) for n in numbers if n["kind"] == "none")
             for (where, text), count in missed.most_common(20) if known.list else ():
                 print(f"    {count:4} in {where[:50]!r}: {text!r}")
     print(f"{'all':24} {words(total)}")
+    print(f"{'of them in charts':24} {words(drawn)}")
 
 
 def words(counts: Counter[str]) -> str:

@@ -327,6 +327,8 @@ class ChartSpec:
     """Glyphs and what they stand for, below the picture."""
     lines: tuple[str, ...] = ()
     """What text shows in its place."""
+    moves: str = ""
+    """What moves the numbers in it, as of a `Column`."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -123,6 +123,12 @@ def test_a_number_in_every_view_opens_its_levers_or_the_reason_why_there_are_non
     page.mouse.click(*saved.evaluate(FIRST_NUMBER))
     expect(page.get_by_role("dialog", name="what moves peak memory")).to_be_visible()
     page.keyboard.press("Escape")
+    page.locator('.dock [data-tab="roofline"]').click()
+    ticks = page.locator(".dock .chart text.has-number")
+    assert ticks.count() > 4
+    ticks.first.click()
+    expect(page.get_by_role("dialog", name="what moves latency")).to_be_visible()
+    page.keyboard.press("Escape")
     page.locator('.dock [data-tab="insights"]').click()
     page.locator(".dock tbody tr").first.dispatch_event("contextmenu")
     expect(page.get_by_role("dialog", name="what moves")).to_be_visible()

@@ -122,7 +122,7 @@ def _histogram(tensor: WeightTensor) -> ChartSpec:
         Label(x=WIDTH, y=HEIGHT - 4, text=format_error(tensor.high), anchor="end"),
     )
     title = f"{tensor.name}: elements by value, {most:,} in the highest bar"
-    return ChartSpec(title=title, width=WIDTH, height=HEIGHT, marks=marks)
+    return ChartSpec(title=title, width=WIDTH, height=HEIGHT, marks=marks, moves=WEIGHTS)
 
 
 VIEW = View(

@@ -118,6 +118,7 @@ def _part(part: Part) -> Json:
             "height": part.height,
             "marks": [_mark(mark) for mark in part.marks],
             "legend": [[look.name, look.glyph, words] for look, words in part.legend],
+            "moves": part.moves,
         }
     if isinstance(part, ImageSpec):
         return {"kind": "image", "title": part.title, "source": part.png(), "width": part.width}

@@ -1,6 +1,7 @@
 // Two numbers of all tries against each other: those that no other one beats are joined by a line,
 // dominated ones are grey.
 
+import {about} from "./pressed_numbers.js";
 import {element, shape} from "../ground/dom.js";
 import {niceTicks} from "../ground/plot.js";
 import {clip} from "../ground/scene.js";
@@ -67,7 +68,7 @@ function drawing(app, points, behind, columns) {
       "aria-label": `${columns[1].title} against ${columns[0].title} of ${points.length} tries`,
     },
     scales.map(({ticks, place: at}, axis) =>
-      ticks.map((tick) => tickMark(axis, at(tick), columns[axis].text(tick))),
+      ticks.map((tick) => tickMark(axis, at(tick), columns[axis], tick)),
     ),
     shape(
       "text",
@@ -103,8 +104,11 @@ function dot(app, {branch, at}, [left, top], isBehind, columns) {
   );
 }
 
-function tickMark(axis, at, text) {
+function tickMark(axis, at, column, tick) {
   const isX = axis === 0;
+  const place = isX
+    ? {x: at, y: HEIGHT - BOTTOM + 14, "text-anchor": "middle"}
+    : {x: LEFT - 6, y: at + 4, "text-anchor": "end"};
   return [
     shape("line", {
       class: "tick",
@@ -113,13 +117,7 @@ function tickMark(axis, at, text) {
       y1: isX ? TOP : at,
       y2: isX ? HEIGHT - BOTTOM : at,
     }),
-    shape(
-      "text",
-      isX
-        ? {x: at, y: HEIGHT - BOTTOM + 14, "text-anchor": "middle"}
-        : {x: LEFT - 6, y: at + 4, "text-anchor": "end"},
-      text,
-    ),
+    shape("text", {...place, ...about(column.quantity ?? "")}, column.text(tick)),
   ];
 }
 

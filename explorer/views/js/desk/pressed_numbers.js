@@ -1,14 +1,16 @@
-// Every number in the text of head, tables and panes opens what moves it, or why nothing does: by a
-// press, and in a row or a button, which have a press of their own, by the menu key or the second
-// button of the mouse. An element says of all numbers in it what they are about. `data-about` is a
-// quantity, or why no decision moves those of which the unit does not say it; `data-fixed` is why
-// no decision moves any of them.
+// Every number in the text of head, tables, panes and charts opens what moves it, or why nothing
+// does: by a press, and in a row or a button, which have a press of their own, by the menu key or
+// the second button of the mouse. The graph of operations has names and shapes, where a press
+// selects. An element says of all numbers in it what they are about. `data-about` is a quantity, or
+// why no decision moves those of which the unit does not say it; `data-fixed` is why no decision
+// moves any of them.
 
 import {QUANTITIES} from "../ground/lever_words.js";
 import {numbersIn, quantityOf} from "../ground/numbers_in_text.js";
 import {canMove, isReason} from "./moves.js";
 
-const NOT_HERE = "pre, code, svg, canvas, .code, .moves, th, input, textarea, select, [data-names]";
+const NOT_HERE =
+  "pre, code, svg.canvas, canvas, .code, .moves, th, input, textarea, select, [data-names]";
 const PRESSED = "button, a, summary, label, tr[tabindex], [role=button]";
 const UNNAMED = "It is no amount of a quantity that decisions move.";
 const HIGHLIGHT = "explorer-number";

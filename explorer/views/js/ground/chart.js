@@ -1,8 +1,10 @@
 // A chart of a specification (views/specification.py): marks in units of the chart. A wide pane
 // stretches the marks sideways; letters, dots and lines keep their size.
 
+import {about} from "../desk/pressed_numbers.js";
 import {element, shape} from "./dom.js";
 import {launchesOf} from "../measures/launches.js";
+import {numbersIn} from "./numbers_in_text.js";
 
 const MAX_STRETCH = 2;
 const ROLES = new Set(["accent", "background", "line", "quiet", "border", "raised", "text"]);
@@ -33,7 +35,7 @@ const paint = (role) =>
  * @param {Map<string, () => void>} rows what a click on the mark of a row does
  * @param {(look: any) => any} glyphOf
  */
-export function drawChart(app, {title, width, height, marks, legend}, rows, glyphOf) {
+export function drawChart(app, {title, width, height, marks, legend, moves}, rows, glyphOf) {
   const drawn = marks.map((mark) => drawMark(mark, height, (...own) => pressed(app, rows, ...own)));
   const picture = shape(
     "svg",
@@ -43,7 +45,7 @@ export function drawChart(app, {title, width, height, marks, legend}, rows, glyp
   const words = legend.map(([name, glyph, text]) => [glyphOf([name, glyph, text]), `${text} `]);
   const node = element(
     "figure",
-    {class: "charted"},
+    {class: "charted", ...about(moves)},
     picture,
     legend.length ? element("figcaption", {class: "quiet-text"}, words) : null,
   );
@@ -82,14 +84,16 @@ function drawMark(mark, height, selects) {
   const [kind, ...parts] = mark;
   if (kind === "text") return drawWords(parts);
   if (kind === "bars") return drawBars(parts, height);
-  const [id, about] = parts.slice(-2);
-  const title = about ? shape("title", {}, about) : null;
-  return {rect: drawRect, dot: drawDot, line: drawLine}[kind](parts, selects(id, about), title);
+  const [id, words] = parts.slice(-2);
+  const title = words ? shape("title", {}, words) : null;
+  return {rect: drawRect, dot: drawDot, line: drawLine}[kind](parts, selects(id, words), title);
 }
 
 function drawWords(/** @type {any} */ [x, y, text, anchor, role, size, angle]) {
   const style = `fill: ${paint(role)}; font-size: ${size}px`;
-  const node = shape("text", {y, "text-anchor": anchor, style}, text);
+  const isNumber = numbersIn(text).length > 0; // which a press on it finds
+  const attributes = isNumber ? {class: "has-number"} : {};
+  const node = shape("text", {y, "text-anchor": anchor, style, ...attributes}, text);
   const place = (stretch) => {
     set(node, {x: x * stretch});
     const turn = turned(angle, stretch);
@@ -107,8 +111,8 @@ function turned(angle, stretch) {
 function drawBars(/** @type {any} */ [d, role, hovers], height) {
   const bars = shape("path", {class: "bars", d, style: `fill: ${paint(role)}`});
   const [left, step, titles] = hovers ?? [0, 0, []];
-  const hovered = titles.map((about) =>
-    shape("rect", {class: "hover", y: 0, height}, shape("title", {}, about)),
+  const hovered = titles.map((words) =>
+    shape("rect", {class: "hover", y: 0, height}, shape("title", {}, words)),
   );
   const place = (stretch) => {
     set(bars, {transform: `scale(${stretch} 1)`});
@@ -153,13 +157,13 @@ function drawLine([points, role, isDashed, thick], attributes, title) {
 }
 
 // The attributes of a mark that a click selects.
-function pressed(app, rows, id, about) {
+function pressed(app, rows, id, words) {
   if (!id) return {};
   const press = () => (rows.get(id) ?? (() => app.select(id, "dock")))();
   return {
     role: "button",
     tabindex: 0,
-    "aria-label": about,
+    "aria-label": words,
     "data-operation": id,
     onclick: press,
     onkeydown: (event) => event.key === "Enter" && press(),

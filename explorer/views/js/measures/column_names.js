@@ -17,6 +17,30 @@ export function commonEnding(names) {
   }
 }
 
+// Of fused layers, whose names are those of all that became one ("a/Relu;a/BiasAdd;b/Conv2D"),
+// the shortest of these that no other layer has.
+export function tellingParts(names) {
+  const counts = new Map();
+  const partsOf = (name) => [...new Set(name.split(";"))].filter(Boolean);
+  for (const part of names.flatMap(partsOf)) counts.set(part, (counts.get(part) ?? 0) + 1);
+  return names.map((name) => {
+    const own = partsOf(name).filter((part) => counts.get(part) === 1);
+    return own.reduce((a, b) => (b.length < a.length ? b : a), own[0] ?? name);
+  });
+}
+
+// Names that are longer than so many characters as the last of their parts, between "/", that no
+// other name has: "net/conv2d_1/BiasAdd" -> "conv2d_1". Names without such a part are whole.
+export function shortNames(names, characters) {
+  const counts = new Map();
+  const partsOf = (name) => [...new Set(name.split("/"))].filter(Boolean);
+  for (const part of names.flatMap(partsOf)) counts.set(part, (counts.get(part) ?? 0) + 1);
+  return names.map((name) => {
+    const own = partsOf(name).filter((part) => counts.get(part) === 1);
+    return name.length > characters ? (own.at(-1) ?? name) : name;
+  });
+}
+
 // Names of one model begin alike: their ends tell them apart.
 export function tailOf(name, characters) {
   return name.length <= characters ? name : `…${name.slice(1 - Math.max(2, characters))}`;

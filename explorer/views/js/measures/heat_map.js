@@ -3,7 +3,7 @@
 
 import {button, element, replace} from "../ground/dom.js";
 import {canvasPlot, canvasText, moveTip, placed, tipElement} from "../ground/plot.js";
-import {commonBeginning, commonEnding, tailOf} from "./column_names.js";
+import {commonBeginning, commonEnding, shortNames, tailOf, tellingParts} from "./column_names.js";
 import {clip} from "../ground/scene.js";
 import {fitText} from "../graph/names_that_fit.js";
 
@@ -188,12 +188,14 @@ export function heatMap(app, table, options) {
     context.fillText("≈", x + cell / 2, y + tall / 2);
   }
 
-  const ending = commonEnding(accuracy.tensors);
-  const beginning = commonBeginning(accuracy.tensors);
-  const shownNames = accuracy.tensors.map((name) => {
+  const telling = tellingParts(accuracy.tensors);
+  const ending = commonEnding(telling);
+  const beginning = commonBeginning(telling);
+  const ownNames = telling.map((name) => {
     const rest = name.endsWith(ending) ? name.slice(0, name.length - ending.length) : name;
     return rest.startsWith(beginning) ? rest.slice(beginning.length) || rest : rest;
   });
+  const shownNames = shortNames(ownNames, NAME_CHARACTERS);
 
   // As many names as fit; that of the selection in any case.
   function paintHead(from, to, left) {

@@ -1,7 +1,7 @@
 // Beside the map of errors: the worst tensors at the end and ties, or the picked one with its
 // histograms, its worst elements and its errors over all passes.
 
-import {commonBeginning, ownPart} from "./column_names.js";
+import {commonBeginning, ownPart, tellingParts} from "./column_names.js";
 import {detailParts, shapeText, tensorDetail, tieParts} from "./details.js";
 import {button, element, replace} from "../ground/dom.js";
 import {noDetail, shortNumber} from "../ground/errors.js";
@@ -22,7 +22,8 @@ export function heatSide(app, table, {pick, close}) {
     .sort((a, b) => rank(b[0]) - rank(a[0]))
     .slice(0, WORST_SHOWN);
   let wanted = null;
-  const beginning = commonBeginning(accuracy.tensors);
+  const telling = tellingParts(accuracy.tensors);
+  const beginning = commonBeginning(telling);
 
   const item = (column, text, isMarked = false) =>
     element(
@@ -39,7 +40,7 @@ export function heatSide(app, table, {pick, close}) {
         element(
           "span",
           {class: "worst-name"},
-          ownPart(accuracy.tensors[column], beginning, NAME_CHARACTERS),
+          ownPart(telling[column], beginning, NAME_CHARACTERS),
         ),
         text,
       ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -75,6 +76,8 @@ def test_the_front_is_what_no_other_machine_is_better_than():
     assert unknown.front == (0, 1, 3, 4)
     assert replace(sweep, points=()).front == ()
     assert "bytes of scratchpads upwards" in sweep.to_html()
+    front = re.search("<th style=.*?>", sweep.to_html())
+    assert front and "min-width" not in front.group(), "a column of marks is as wide as a mark"
     alike = tuple(replace(p, scratchpad_bytes=5) for p in points[:4])
     assert "multipliers upwards" in replace(sweep, points=alike).to_html()
     assert from_json(MachineSweep, to_json(sweep)) == sweep

@@ -46,13 +46,14 @@ def shown_columns(table: TableSpec) -> list[tuple[Column, bool]]:
 
 
 def heads(shown: Sequence[tuple[Column, bool]]) -> tuple[list[str], str]:
-    """Titles of columns, empty for bars; and a letter for each: r for numbers, n for names and bars
-    that never break, l for text."""
+    """Titles of columns, empty for bars; and a letter for each: r for numbers, l for text, n for
+    what never breaks: names, bars and marks, of which the column has no title."""
     titles, letters = [], ""
     for column, has_bars in shown:
         known = FORMATS[column.format]
         titles += [column.title, ""] if has_bars else [column.title]
-        letters += "r" if known.is_number else "n" if known.is_code else "l"
+        never_breaks = known.is_code or not column.title
+        letters += "r" if known.is_number else "n" if never_breaks else "l"
         letters += "n" if has_bars else ""
     return titles, letters
 

@@ -178,8 +178,9 @@ def _bandwidth_slider(record: PlacementRecord) -> Own:
     data = {
         "points": [
             {
-                "factor": f"bandwidth ×{point.factor:g}",
+                "factor": f"×{point.factor:.2g}",
                 "share": point.seconds / largest,
+                "time": format_seconds(point.seconds),
                 "words": ", ".join(
                     [
                         format_seconds(point.seconds),

@@ -1,5 +1,5 @@
 // What the cheapest assignment costs where transfers were so many times as fast: a slider over the
-// factors, a bar of the cost for each, and what runs where with the chosen one.
+// factors, a bar of the time for each, and what runs where with the chosen one.
 
 import {element} from "../ground/dom.js";
 import {specificationPane} from "../ground/specification.js";
@@ -9,15 +9,18 @@ export const placementPane = (app, tab) =>
   specificationPane(app, tab, {bandwidths: (_, data) => bandwidthSlider(data)});
 
 /**
- * @param {{points: {factor: string, share: number, words: string}[], start: number}} data
- *   share: of the largest cost; start: the point of the prices as they are
+ * @typedef {{factor: string, share: number, time: string, words: string}} Point
+ * @param {{points: Point[], start: number}} data
+ *   share: of the longest time; start: the point of the prices as they are
  */
 function bandwidthSlider({points, start}) {
-  const bars = points.map(({factor, share}) =>
+  const bars = points.map(({factor, share, time}) =>
     element(
       "span",
-      {class: "bandwidth-column", title: factor},
-      element("span", {class: "bandwidth-bar", style: `height: ${(100 * share).toFixed(2)}%`}),
+      {class: "bandwidth-column"},
+      element("span", {class: "bandwidth-time"}, time),
+      element("span", {class: "bandwidth-bar", style: `height: ${(60 * share).toFixed(2)}px`}),
+      element("span", {class: "quiet-text"}, factor),
     ),
   );
   const said = element("output", {class: "bandwidth-said"});
@@ -33,13 +36,14 @@ function bandwidthSlider({points, start}) {
   const show = () => {
     const at = Number(slider.value);
     bars.forEach((bar, number) => bar.classList.toggle("chosen", number === at));
-    said.textContent = `${points[at].factor}: ${points[at].words}`;
+    said.textContent = `bandwidth ${points[at].factor}: ${points[at].words}`;
     slider.setAttribute("aria-valuetext", said.textContent);
   };
   show();
   return element(
     "div",
     {class: "bandwidths"},
+    element("h3", {}, "predicted time by the bandwidth between devices"),
     element("div", {class: "bandwidth-bars", "aria-hidden": "true"}, bars),
     slider,
     said,

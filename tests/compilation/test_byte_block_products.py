@@ -182,3 +182,16 @@ def test_check_holds_passes_to_the_bytes_and_reports_the_error():
     error = c.run(inputs)["y"] - exact
     expected = 10 * np.log10(np.sum(exact**2) / np.sum(error**2))
     assert abs(output.sqnr_db - expected) < 0.1
+
+
+def test_rows_are_a_lever_of_time_and_decibels_with_a_prediction():
+    model = from_proto(product(1, 256, 256, 4, 32)[0])
+    c = explorer.compile(model, tuned=False)
+    by_quantity = {}
+    for quantity in ("seconds", "sqnr_db", "cycles", "peak_bytes"):
+        found = c.levers(quantity).levers
+        rows = [lever for lever in found if lever.address.startswith(f"{DECISION}/")]
+        by_quantity[quantity] = [lever.options[0] for lever in rows]
+    assert [len(options) for options in by_quantity.values()] == [1, 1, 0, 0]
+    (faster,) = by_quantity["seconds"]
+    assert faster.value == "int8" and faster.change < 0

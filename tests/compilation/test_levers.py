@@ -156,6 +156,7 @@ def test_the_most_helpful_come_first_and_other_targets_after_what_is_not_predict
         ("target/requantization.rounding", ("down", "up"), "", {"sqnr_db"}),
         ("target/optimize", ("speed", "size"), "", {"seconds", "code_bytes"}),
         ("tile-layers/conv_1/rows", (1, 2), "", {"cycles", "peak_bytes"}),
+        ("compute-in-integers/rows/matmul1", ("float", "int8"), "", {"seconds", "sqnr_db"}),
         ("plan-memory/budget_bytes", (), "", set()),
         ("order", (), "", set()),
     ],

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from explorer.compilation.compiled import Compiled
 from explorer.kernels.passes import ScheduleLoops
 from explorer.passes.lower.assign_layouts import AssignLayouts
+from explorer.passes.quantize.compute_in_integers import ComputeInIntegers
+from explorer.passes.quantize.rules.quantize_rows import ROWS
 from explorer.results import Knob
 from explorer.results.decisions import HOST, ORDER, TARGET, place_of
 from explorer.results.levers import LeverOption, LeverRecord, Quantity
@@ -64,6 +66,8 @@ def moves(knob: Knob, quantity: Quantity) -> bool:
         return quantity in ("seconds", "code_bytes") and place.title == "schedule"
     if head == AssignLayouts.name:
         return quantity in ("seconds", "peak_bytes")
+    if address.startswith(f"{ComputeInIntegers.name}/{ROWS}/"):
+        return quantity in ("seconds", "sqnr_db")
     # Decisions of an accelerator's passes: tiles, buffers, groups.
     return (
         place.group not in ("rule", "memory")

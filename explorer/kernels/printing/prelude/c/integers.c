@@ -262,11 +262,19 @@ INLINE $vector dot_small_$vector($vector sums, int32_t four, $vector filters)
 #elif $lanes == 4 && defined(__ARM_FEATURE_DOTPROD)
     const $vector few = splat_$vector(four);
     return ($vector)vdotq_s32((int32x4_t)sums, (int8x16_t)few, (int8x16_t)filters);
-#elif $lanes == 8 && defined(__AVX2__) || $lanes == 4 && defined(__SSSE3__)
+#elif $lanes == 16 && defined(__AVX512BW__) || $lanes == 8 && defined(__AVX2__) \
+    || $lanes == 4 && defined(__SSSE3__)
     typedef char bytes __attribute__((vector_size($bytes)));
     typedef int16_t halves __attribute__((vector_size($bytes)));
     const bytes few = (bytes)splat_$vector(four);
-#if $lanes == 8
+#if $lanes == 16 && defined(__clang__)
+    const halves pairs = (halves)__builtin_ia32_pmaddubsw512((bytes)filters, few);
+    sums += ($vector)__builtin_ia32_pmaddwd512(pairs, (halves){0} + 1);
+#elif $lanes == 16
+    const halves pairs =
+        (halves)__builtin_ia32_pmaddubsw512_mask((bytes)filters, few, (halves){0}, -1);
+    sums += ($vector)__builtin_ia32_pmaddwd512_mask(pairs, (halves){0} + 1, ($vector){0}, -1);
+#elif $lanes == 8
     const halves pairs = (halves)__builtin_ia32_pmaddubsw256((bytes)filters, few);
     sums += ($vector)__builtin_ia32_pmaddwd256(pairs, (halves){0} + 1);
 #else
@@ -293,7 +301,8 @@ INLINE $vector dot_unsigned_$vector($vector sums, int32_t four, $vector filters)
 #elif $lanes == 4 && defined(__ARM_FEATURE_MATMUL_INT8)
     const $vector few = splat_$vector(four);
     return ($vector)vusdotq_s32((int32x4_t)sums, (uint8x16_t)filters, (int8x16_t)few);
-#elif $lanes == 8 && defined(__AVX2__) || $lanes == 4 && (defined(__SSSE3__) || defined(__ARM_FEATURE_DOTPROD))
+#elif $lanes == 16 && defined(__AVX512BW__) || $lanes == 8 && defined(__AVX2__) \
+    || $lanes == 4 && (defined(__SSSE3__) || defined(__ARM_FEATURE_DOTPROD))
     const $vector highest = (filters >> 7) & (int32_t)0x01010101;
     sums = dot_small_$vector(sums, four, filters & (int32_t)0x7f7f7f7f);
     return sums + (dot_small_$vector(($vector){0}, four, highest) << 7);

@@ -311,3 +311,21 @@ def test_damage_is_named():
     assert "2 labels for 3 scores" in refusal(
         "LinearClassifier", coefficients=[1.0] * 9, intercepts=[0.0] * 3, classlabels_ints=[1, 2]
     )
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_score_that_is_no_number_wins_only_as_the_first(snapshot: Snapshots, place: int):
+    """Infinity times 0 is NaN: of the class `place` alone, and of all where x holds NaN."""
+    coefficients = np.ones((3, 2), np.float32)
+    coefficients[place, 0] = 0
+    x = np.array([[np.inf, 1], [-np.inf, 1], [np.nan, 1], [2, 1]], np.float32)
+    assert_as_onnxruntime(
+        snapshot, "LinearClassifier", x, ("label", "y"),
+        coefficients=coefficients.ravel().tolist(),
+        intercepts=[0.5, 0.0, 0.25], classlabels_ints=[4, 5, 6], post_transform="NONE",
+    )  # fmt: skip
+
+
+def test_doubles_are_scaled_in_double_precision(snapshot: Snapshots):
+    x = np.array([[1e300, 3.0], [-1e39, 1e-300]])
+    assert_as_onnxruntime(snapshot, "Scaler", x, ("y",), offset=[0.5, -1.0], scale=[0.0, 1e-30])

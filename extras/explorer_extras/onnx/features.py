@@ -40,13 +40,16 @@ def binarizer(node: Node, build: Build) -> Expr:
 
 @converts("Scaler", domain=DOMAIN)
 def scaler(node: Node, build: Build) -> Expr:
-    """(x - offset) * scale, one number for all columns or one each."""
-    x = node.operand(0).astype(np.float32)
+    """(x - offset) * scale, one number for all columns or one each; of doubles in double
+    precision."""
+    x = node.operand(0)
+    if x.dtype != np.float64:
+        x = x.astype(np.float32)
     offset, scale = (
-        build.weight(np.array(node.numbers(name) or (default,), np.float32))
+        build.weight(np.array(node.numbers(name) or (default,), x.dtype))
         for name, default in (("offset", 0.0), ("scale", 1.0))
     )
-    return (x - offset) * scale
+    return ((x - offset) * scale).astype(np.float32)
 
 
 @converts("Normalizer", domain=DOMAIN)

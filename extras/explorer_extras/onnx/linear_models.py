@@ -39,7 +39,7 @@ def linear_classifier(node: Node, build: Build) -> list[Imported]:
         raise ValueError(f"{len(labels)} labels for {count} scores")
     values = _products(x, node, count, intercepts, build)
     if count > 1:
-        index = scores.greatest(values, build)
+        index = scores.greatest_number(values, build)
         return [scores.chosen(index, labels, build), scores.transformed(values, transform, build)]
     index = scores.above(values, 0.0)
     both = scores.second_score(values, transform, True, build)

@@ -112,6 +112,14 @@ def greatest(scores: Expr, build: Build) -> Expr:
     return build.value(ArgOp, [scores], kind="max", axis=1, keepdims=False, select_last=False)
 
 
+def greatest_number(scores: Expr, build: Build) -> Expr:
+    """The same where NaN is greater than no number and, at position 0, less than none, as in a
+    loop that begins with the first score."""
+    stands = np.full((1, scores.sizes([1], "scores")[0]), -np.inf, scores.dtype)
+    stands[:, :1] = np.inf
+    return greatest(where(scores.is_nan(), build.weight(stands), scores), build)
+
+
 def above(scores: Expr, threshold: float) -> Expr:
     """(rows, 1) -> (rows): 1 where the score is above, else 0."""
     return (scores.squeeze([1]) > threshold).astype(np.int64)

@@ -243,7 +243,7 @@ def test_a_record_is_gone_on_from(tmp_path, monkeypatch):
             asked.append(request["seed"])
             report(number, {"status": "right", "reason": "", "devices": {}}, number + 1)
 
-    monkeypatch.setattr(running, "collect", dict)
+    monkeypatch.setattr(running, "all_templates", dict)
     monkeypatch.setattr(running, "answer_all", answer_all)
     record = tmp_path / "record.jsonl"
     run(Plan("onnx", 0, 3, ("CPU",)), record, 1, lambda *_: None)

@@ -10,7 +10,7 @@ float32. Results are inferred again. `NotPossible` where no valid model comes of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
@@ -18,7 +18,7 @@ from zlib import crc32
 import ml_dtypes
 import numpy as np
 import onnx
-from onnx import AttributeProto, ModelProto, NodeProto, TypeProto, helper, numpy_helper
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TypeProto, helper, numpy_helper
 from onnx.defs import OpSchema
 
 from verification.operators.numbers import hostile, kinds
@@ -145,6 +145,8 @@ class _Change:
             parameter = formal[min(index, len(formal) - 1)] if formal else None
             if name and parameter is not None:
                 found[name] = parameter.type_str
+        for name in captured(self.node):  # branches of one type
+            found.setdefault(name, self.schema.outputs[0].type_str)
         return found
 
     def _retype_attributes(self) -> bool:
@@ -307,9 +309,7 @@ class _Change:
         if not isinstance(array, np.ndarray) or array.dtype.name not in INNER:
             return None
         inside = f"{value.name}{INSIDE}"
-        for place, name in enumerate(self.node.input):
-            if name == value.name:
-                self.node.input[place] = inside
+        _rename(self.node, value.name, inside)
         _set_element(value.type, _element("float32"))
         number = _element(array.dtype.name)
         self.inputs[index] = array.astype(np.float32)
@@ -329,6 +329,32 @@ class _Change:
             to = _element("float32")
             graph.node.append(helper.make_node("Cast", [inside], [value.name], to=to))
             value.type.tensor_type.elem_type = to
+
+
+def captured(node: NodeProto) -> Iterator[str]:
+    """Names that nested graphs take from around the node."""
+    for graph in _graphs(node):
+        yield from _free(graph)
+
+
+def _graphs(node: NodeProto) -> Iterator[GraphProto]:
+    yield from (a.g for a in node.attribute if a.type == AttributeProto.GRAPH)
+
+
+def _free(graph: GraphProto) -> list[str]:
+    own = {v.name for v in (*graph.input, *graph.initializer)}
+    own |= {name for node in graph.node for name in node.output}
+    used = [n for node in graph.node for n in (*node.input, *captured(node))]
+    used += [value.name for value in graph.output]
+    return [name for name in used if name and name not in own]
+
+
+def _rename(node: NodeProto, old: str, new: str) -> None:
+    """What the node and its nested graphs read."""
+    node.input[:] = [new if name == old else name for name in node.input]
+    for graph in _graphs(node):
+        for inner in graph.node:
+            _rename(inner, old, new)
 
 
 def _types_of(schema: OpSchema, variable: str) -> tuple[str, ...]:

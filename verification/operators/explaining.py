@@ -117,6 +117,11 @@ def _has_beyond_a_byte(arrays: Sequence[np.ndarray]) -> bool:
     return any(bool((~(_wide(a) >= 0) | (_wide(a) >= 128)).any()) for a in _floats(arrays))
 
 
+def _has_beyond_float32(arrays: Sequence[np.ndarray]) -> bool:
+    limit = float(np.finfo(np.float32).max)
+    return any(bool((np.abs(_wide(a)) > limit).any()) for a in _floats(arrays))
+
+
 def _has_wide_shift(arrays: Sequence[np.ndarray]) -> bool:
     shifts = arrays[-1]
     return bool(((shifts < 0) | (shifts >= 8 * shifts.dtype.itemsize)).any())
@@ -135,6 +140,7 @@ GIVEN: Mapping[str, Holds] = {
     "one column": lambda arrays: any(a.ndim > 1 and a.shape[-1] == 1 for a in arrays),
     "nothing": lambda arrays: any(a.size == 0 and a.dtype.kind == "f" for a in arrays),
     "beyond a byte": _has_beyond_a_byte,
+    "beyond float32": _has_beyond_float32,
     "negative numbers": lambda arrays: any(bool((_wide(a) < 0).any()) for a in _floats(arrays)),
     "shifts by no bit of the type": _has_wide_shift,
 }

@@ -26,7 +26,7 @@ from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, helper
 from explorer.errors import ModelError
 from explorer.references.onnx_runtime import open_proto
 from verification.operators.drawing import INSIDE
-from verification.operators.pairs import schemas
+from verification.operators.pairs import element_types, schemas
 from verification.operators.proofs import proof
 
 RUNTIME, ONNX, FLOAT64, INTEGERS = "onnxruntime", "onnx", "float64", "integers"
@@ -121,18 +121,24 @@ def _declared(model: ModelProto) -> list[int]:
     """The element types that the operators' definitions give the outputs by those of the inputs; 0
     where they do not. onnx's own inference gives some the type of another operand."""
     types = {value.name: value.type.tensor_type.elem_type for value in model.graph.input}
-    opset = next((o.version for o in model.opset_import if not o.domain), 0)
+    opsets = {o.domain: o.version for o in model.opset_import}
     for node in model.graph.node:
-        if node.domain or node.op_type not in schemas():
+        if node.op_type not in schemas():
             continue
-        schema = onnx.defs.get_schema(node.op_type, opset, "")
+        schema = onnx.defs.get_schema(node.op_type, opsets.get(node.domain, 0), node.domain)
         bound: dict[str, int] = {}
         for name, formal in zip(node.input, schema.inputs, strict=False):
             if types.get(name):
                 bound.setdefault(formal.type_str, types[name])
         for name, formal in zip(node.output, schema.outputs, strict=False):
-            types[name] = bound.get(formal.type_str, 0)
+            types[name] = bound.get(formal.type_str) or _element_type(formal.type_str)
     return [types.get(value.name, 0) for value in model.graph.output]
+
+
+def _element_type(type_string: str) -> int:
+    """Of `tensor(float)`; 0 of a type variable and of what has no numbers."""
+    names = [name for name in element_types([type_string]) if name != "string"]
+    return helper.np_dtype_to_tensor_dtype(np.dtype(names[0])) if names else 0
 
 
 def _as_declared(found: Any, element_type: int) -> Any:

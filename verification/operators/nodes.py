@@ -16,8 +16,6 @@ from typing import Any  # Any: a value is a tensor, a list of tensors, or None
 import numpy as np
 import onnx
 from onnx import (
-    AttributeProto,
-    GraphProto,
     ModelProto,
     NodeProto,
     TypeProto,
@@ -27,7 +25,7 @@ from onnx import (
 
 from explorer.errors import ModelError
 from explorer.references.onnx_runtime import open_proto
-from verification.operators.drawing import INNER, INSIDE, Case
+from verification.operators.drawing import INNER, INSIDE, Case, captured
 from verification.operators.pairs import Pair
 from verification.operators.verdicts import (
     DEFECTS,
@@ -70,7 +68,7 @@ def node_cases(case: Case) -> Iterator[tuple[NodeProto, Case]]:
     values = {**case.inputs, **_values(case.model, case.inputs, types)}
     stored = {tensor.name for tensor in case.model.graph.initializer}
     for node in case.model.graph.node:
-        names = [n for n in dict.fromkeys([*node.input, *_captured(node)]) if n]
+        names = [n for n in dict.fromkeys([*node.input, *captured(node)]) if n]
         given = {n: values[n] for n in names if n not in stored}
         model = _model_of(case.model, node, names, values, types)
         kinds = [a.dtype.name for a in given.values() if isinstance(a, np.ndarray)]
@@ -96,21 +94,6 @@ def _values(
     with open_proto(wide, wide.graph.name, is_optimized=False) as opened:
         found = dict(opened.run(inputs))
     return {name: found[shown.get(name, name)] for name in (*present, *names)}
-
-
-def _captured(node: NodeProto) -> Iterator[str]:
-    """Names that nested graphs take from around the node."""
-    for attribute in node.attribute:
-        if attribute.type == AttributeProto.GRAPH:
-            yield from _free(attribute.g)
-
-
-def _free(graph: GraphProto) -> list[str]:
-    own = {v.name for v in (*graph.input, *graph.initializer)}
-    own |= {name for node in graph.node for name in node.output}
-    used = [n for node in graph.node for n in (*node.input, *_captured(node))]
-    used += [value.name for value in graph.output]
-    return [name for name in used if name and name not in own]
 
 
 def _types(model: ModelProto) -> dict[str, int]:

@@ -20,8 +20,9 @@ from explorer.runtime.child import Answer, Child
 from explorer.runtime.scratch import own_folder
 from verification.children import answer_all
 from verification.operators.chains import CHAIN
+from verification.operators.examples import all_templates
 from verification.operators.pairs import pairs
-from verification.operators.templates import collect, write
+from verification.operators.templates import write
 
 SECONDS = 60
 """Of one case."""
@@ -95,7 +96,7 @@ def run(plan: Plan, record: Path | None, jobs: int, report: Report) -> list[Answ
     if open_requests:
         with tempfile.TemporaryDirectory(prefix="operators-", dir=own_folder()) as name:
             if plan.format == "onnx":
-                write(collect(), Path(name))
+                write(all_templates(), Path(name))
 
             def tell(number: int, answer: Answer, count: int) -> None:
                 asked = open_requests[number]

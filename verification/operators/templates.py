@@ -1,4 +1,4 @@
-"""A first valid example of each operator: onnx's own node tests with one node.
+"""A first valid example of an operator: onnx's own node tests with one node.
 
 templates = collect()                  {"Abs": [Template(...)], ...}
 write(templates, folder)               what child processes read

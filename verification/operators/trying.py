@@ -53,6 +53,7 @@ NEVER_LEGAL = (
     "the indexed axis is empty, but there are indices",
     "elements; one expected",
     "for 0 slices",
+    "for the columns of",
 )
 """What errors say of operands that no operator takes; onnxruntime does not look at some."""
 

@@ -232,6 +232,7 @@ def calibrate(
     weights: BlockType | Literal[""] = "",
     block: int = 32,
     rounding: Rounding | Literal[""] = "",
+    weight_bits: int = 8,
     chosen: Chosen | None = None,
     state: Path | None = None,
 ) -> ThresholdTable:
@@ -246,7 +247,8 @@ def calibrate(
     arithmetic: that of the target: tables for targets without floats name more tensors.
 
     weights: int4, uint4, int8 or uint8, where weights alone are to be quantized, with one scale
-    for every `block` rows: by `rounding` nearest, which takes no data, or gptq.
+    for every `block` rows: by `rounding` nearest, which takes no data, or gptq. weight_bits: 4 for
+    weights of 4 bits next to activations of 8, one scale for each channel.
 
     chosen: how many examples, at random (`explorer.tuning.examples.Chosen`). state: a file from
     which a calibration that was killed goes on.
@@ -259,6 +261,8 @@ def calibrate(
 
     source = _loaded(model)
     if weights:
+        if weight_bits != 8:
+            raise InputError("weights alone have a type, and weight_bits is for thresholds")
         form = BlockForm(weights, block)
         return quantized_weights(source, form, data, rounding, dimensions, progress, chosen)
     if rounding:
@@ -267,7 +271,7 @@ def calibrate(
         raise InputError("thresholds come from data", hint="arrays by input, or weights alone")
     kinds = None if corrections is None else chosen_kinds(corrections)
     return calibrate_corrected(
-        source, data, method, kinds, dimensions, progress, arithmetic, chosen, state
+        source, data, method, kinds, dimensions, progress, arithmetic, chosen, state, weight_bits
     )
 
 

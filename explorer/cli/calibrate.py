@@ -79,6 +79,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "which takes thresholds of more tensors (default: float)",
     )
     parser.add_argument(
+        "--weight-bits",
+        type=int,
+        choices=(8, 4),
+        default=8,
+        metavar="N",
+        help="that weights take next to activations of 8 bits: 8, or 4 for arrays with "
+        "weight_bits = 4 (default: 8)",
+    )
+    parser.add_argument(
         "-o", "--output", type=Path, required=True, metavar="TABLE", help="the file to write"
     )
     options.add_dimensions(parser)
@@ -113,6 +122,7 @@ def run(arguments: argparse.Namespace) -> int:
             weights=arguments.weights_only or "",
             block=arguments.block,
             rounding=arguments.rounding,
+            weight_bits=arguments.weight_bits,
         )
     write_thresholds(arguments.output, table)
     beside = path_beside(arguments.output)
@@ -142,6 +152,7 @@ def _as_json(table: ThresholdTable) -> dict:
         "model": table.model,
         "method": table.method,
         "thresholds": [vars(threshold) for threshold in table.thresholds.values()],
+        "weight_bits": table.weight_bits,
         "weights": None if form is None else {"type": form.name, "block": form.block},
         "corrections": {} if table.corrections is None else effects_of(table.corrections),
         "warnings": list(table.warnings),

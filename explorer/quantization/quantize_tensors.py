@@ -44,7 +44,14 @@ from explorer.quantization.choosing import (
 )
 from explorer.quantization.corrections.moments import Linear
 from explorer.quantization.corrections.seams import eighths_of
-from explorer.quantization.table import MODES, Threshold, ThresholdTable, require_known
+from explorer.quantization.table import (
+    MODES,
+    WEIGHT_WIDTHS,
+    Threshold,
+    ThresholdTable,
+    largest_weight,
+    require_known,
+)
 from explorer.results import Knob
 from explorer.results.names import listed
 
@@ -55,7 +62,7 @@ SMALLEST_SCALE = 2.0**-60
 """Of weights that are all zero."""
 LARGEST_BIAS = 2.0**30
 """In steps of the sums, whose products have as much room beside it."""
-THRESHOLD, MODE = "threshold", "mode"
+THRESHOLD, MODE, WEIGHT_BITS = "threshold", "mode", "weight-bits"
 BOUND = "quantize-bounded"
 """Rule of the events of tensors that the table lacks, and which weights keep within a range."""
 
@@ -65,7 +72,8 @@ class QuantizeTensors(Pass):
     """Tensors of the table get quantized types, and weights beside them signed bytes.
 
     Decisions: quantize-tensors/threshold/TENSOR, a positive number in the tensor's unit;
-    quantize-tensors/mode/TENSOR, INT8, INT16 or F32 (that tensor stays float).
+    quantize-tensors/mode/TENSOR, INT8, INT16 or F32 (that tensor stays float);
+    quantize-tensors/weight-bits/OPERATION, 8 or 4 (its weights are -7 to 7, in signed bytes).
 
     is_symmetric: whether zero points are 0. Otherwise a range need not lie around zero, and
     unsigned bytes have the zero point that makes the most of it.
@@ -110,8 +118,11 @@ class QuantizeTensors(Pass):
             with events.rewrite(BOUND if is_bounded else "quantize", site, words):
                 quantized.add(_quantize_tensor(tensor.value, to, function, rewriter))
         for op in list(function.body.block.ops):
-            if isinstance(op, Quantizable) and has_integer_form(op):
-                _quantize_weight(op, quantized, rewriter, events, self.in_powers)
+            if not isinstance(op, Quantizable) or not has_integer_form(op):
+                continue
+            if (place := op.quantized_weight()) is not None:
+                bits = self._weight_bits(op, options, knobs)
+                _quantize_weight(op, place, bits, quantized, rewriter, events, self.in_powers)
         rewriter.artifacts[KNOBS] = tuple(knobs)
         return events.rewrites
 
@@ -175,6 +186,16 @@ class QuantizeTensors(Pass):
             raise InputError(f"{address} cannot be {mode!r}", hint=" or ".join(MODES))
         knobs.append(Knob(address, str(mode), MODES, "what the tensor's numbers are stored in"))
         return str(mode)
+
+    def _weight_bits(self, op: Operation, options: RewriteOptions, knobs: list[Knob]) -> int:
+        address = f"{self.name}/{WEIGHT_BITS}/{identity_of(op)}"
+        asked = options.decision(address)
+        chosen = self.table.weight_bits if asked is None else asked
+        if chosen not in WEIGHT_WIDTHS or isinstance(chosen, bool):
+            hint = " or ".join(map(str, WEIGHT_WIDTHS))
+            raise InputError(f"{address} cannot be {chosen!r}", hint=hint)
+        knobs.append(Knob(address, chosen, WEIGHT_WIDTHS, "bits of a weight"))
+        return int(chosen)
 
 
 def scaled(own: Threshold, asked: object, address: str) -> Threshold:
@@ -302,15 +323,15 @@ def insert_pair(
 
 def _quantize_weight(
     op: Quantizable,
+    place: tuple[int, int],
+    bits: int,
     quantized: set[SSAValue],
     rewriter: RecordedRewriter,
     events: EventLog,
     in_powers: bool,
 ) -> None:
-    """The constant operand as signed bytes, one scale per channel, where the other is quantized."""
-    place = op.quantized_weight()
-    if place is None:
-        return
+    """The constant operand as signed bytes, one scale per channel, where the other is quantized.
+    `place`: which operand, and the axis of channels; `bits`: that numbers take of a byte."""
     index, axis = place
     others = [o for i, o in enumerate(op.operands) if i != index]
     array = constant(op.operands[index], rewriter.weights)
@@ -322,8 +343,9 @@ def _quantize_weight(
         events.decline("weights", op, "all is whole numbers: `store-whole-weights` keeps them")
         return
     least = _least_scales(op, array.shape[axis], others[0], rewriter)
-    to = weight_type(array, axis, in_powers, least)
-    with events.rewrite("weights", op, f"signed bytes, {len(to.scale_array)} scales"):
+    to = weight_type(array, axis, in_powers, least, bits)
+    kind = "signed bytes" if bits == 8 else f"signed numbers of {bits} bits"
+    with events.rewrite("weights", op, f"{kind}, {len(to.scale_array)} scales"):
         stored = rewriter.add_weight(
             op, f"{identity_of(op)}.integers", stored_array(array, to), like=op, element_type=to
         )
@@ -367,13 +389,14 @@ def _is_whole(
 
 
 def weight_type(
-    array: np.ndarray, axis: int, in_powers: bool = False, least: np.ndarray | float = 0.0
-) -> QuantizedType:
-    """i8, symmetric, one scale per slice of the axis: largest magnitude / 127, or the next power of
-    two above that; `least`: of each slice at least."""
+    array: np.ndarray, axis: int, in_powers: bool = False, least: np.ndarray | float = 0.0,
+    bits: int = 8,
+) -> QuantizedType:  # fmt: skip
+    """i8, symmetric, one scale per slice of the axis: largest magnitude / 127 (of 4 bits / 7), or
+    the next power of two above that; `least`: of each slice at least."""
     others = tuple(a for a in range(array.ndim) if a != axis % array.ndim)
     largest = np.abs(array.astype(np.float64)).max(axis=others, initial=0.0)
-    scales = np.maximum(largest / 127, np.maximum(least, SMALLEST_SCALE))
+    scales = np.maximum(largest / largest_weight(bits), np.maximum(least, SMALLEST_SCALE))
     if in_powers:
         scales = powers_above(scales)
     return QuantizedType.get(I8, scales.tolist(), [0] * scales.size, axis % array.ndim)

@@ -105,6 +105,7 @@ class SimulateWeights(Pass):
 
     is_rounded: bool = False
     floats: Snapshot | None = None
+    weight_bits: int = 8
 
     name = "simulate-weights"
     is_required = True
@@ -117,7 +118,7 @@ class SimulateWeights(Pass):
             if array is None:
                 continue
             with events.rewrite("weights", op, "rounded" if self.is_rounded else "named"):
-                kind = weight_type(array, axis)
+                kind = weight_type(array, axis, bits=self.weight_bits)
                 rounded = real_array(stored_array(array, kind), kind).astype(array.dtype)
                 plain = self._plain(number, tensor)
                 chosen = rounded if self.is_rounded else self._float(plain, index, array)

@@ -16,6 +16,8 @@ of operations, for weights have no tensors of their own):
 
     # weights int4 32                                 # name MODE
                                                       matmul_3 INT8
+
+A table with `# weight-bits 4` has thresholds for bytes, and weights of 4 bits next to them.
 """
 
 from __future__ import annotations
@@ -48,6 +50,8 @@ MODES = ("INT8", "INT16", "F32")
 FLOAT = MODES[-1]
 WEIGHT_MODES = (*(name.upper() for name in DTYPES), FLOAT)
 """What weights of a layer become where they alone are quantized."""
+WEIGHT_WIDTHS = (8, 4)
+"""Bits that weights take next to thresholds."""
 MAX_BYTES = 64 << 20
 APART = 32.0
 """How much further than others numbers of the same scale reach at most."""
@@ -55,6 +59,12 @@ HEADER = "# name threshold min max"
 OTHER_SECTIONS = ("#int4_th", "#weight_scale", "#asym_op", "#int4_op", "fp8")
 """In comments of TPU-MLIR's tables behind which stand other numbers, or names only."""
 MODEL, METHOD, CORRECTIONS, WEIGHTS = "# model ", "# method ", "# corrections ", "# weights "
+BITS = "# weight-bits "
+
+
+def largest_weight(bits: int) -> int:
+    """Of so many bits, around 0: 127 of 8, 7 of 4."""
+    return (1 << bits - 1) - 1
 
 
 @dataclass(frozen=True)
@@ -111,6 +121,8 @@ class ThresholdTable(Displayed):
     weights: BlockForm | None = None
     """What weights become where they alone are quantized: there are no thresholds then, and modes
     are those of weights, by operation."""
+    weight_bits: int = 8
+    """What weights take next to thresholds, one of `WEIGHT_WIDTHS`."""
 
     @property
     def digest(self) -> str:
@@ -120,6 +132,8 @@ class ThresholdTable(Displayed):
             rows.append(self.corrections.digest)
         if self.weights is not None:
             rows.append(str(self.weights))
+        if self.weight_bits != WEIGHT_WIDTHS[0]:
+            rows.append(f"{BITS}{self.weight_bits}")
         return hashlib.sha256("\n".join(rows).encode()).hexdigest()[:16]
 
     def mode(self, tensor: str) -> str:
@@ -134,7 +148,7 @@ def read_thresholds(path: Path) -> ThresholdTable:
             threshold is not positive and finite; with the line's number.
     """
     found: dict[str, Threshold] = {}
-    said = {MODEL: "", METHOD: "", CORRECTIONS: "", WEIGHTS: ""}
+    said = {MODEL: "", METHOD: "", CORRECTIONS: "", WEIGHTS: "", BITS: ""}
     for number, line in _lines(path):
         if line.startswith("#") and any(section in line for section in OTHER_SECTIONS):
             break
@@ -171,6 +185,7 @@ def read_thresholds(path: Path) -> ThresholdTable:
         path=str(path),
         corrections=_corrections(path, said[CORRECTIONS]),
         weights=weights,
+        weight_bits=_weight_bits(path, said[BITS]),
     )
 
 
@@ -206,6 +221,8 @@ def write_thresholds(path: Path, table: ThresholdTable) -> None:
         beside = corrections_beside(path)
         write_corrections(beside, table.corrections)
         head.append(f"{CORRECTIONS}{_word(beside.name)} {table.corrections.digest}")
+    if table.weight_bits != WEIGHT_WIDTHS[0]:
+        head.append(f"{BITS}{table.weight_bits}")
     if table.weights is not None:
         _write(path, [*head, f"{WEIGHTS}{table.weights.name} {table.weights.block}"])
         return
@@ -281,6 +298,13 @@ def _weights(path: Path, said: str) -> BlockForm | None:
     except InputError as error:
         error.file = str(path)
         raise
+
+
+def _weight_bits(path: Path, said: str) -> int:
+    if said not in ("", *map(str, WEIGHT_WIDTHS)):
+        hint = " or ".join(f"{BITS}{bits}" for bits in WEIGHT_WIDTHS)
+        raise InputError(f"`{BITS}{said}` is no width of weights", file=str(path), hint=hint)
+    return int(said or WEIGHT_WIDTHS[0])
 
 
 def _corrections(path: Path, said: str) -> Corrections | None:

@@ -42,7 +42,7 @@ from explorer.quantization.choosing import Tensor, quantizable_tensors
 from explorer.quantization.histogram import Histogram
 from explorer.quantization.methods import RANGES, Range
 from explorer.quantization.observations import observed_tensor
-from explorer.quantization.table import Threshold, ThresholdTable
+from explorer.quantization.table import WEIGHT_WIDTHS, Threshold, ThresholdTable
 from explorer.results.names import near_name
 from explorer.results.runs.quantization import ObservedTensor
 from explorer.tuning.calibration_state import State
@@ -86,6 +86,8 @@ class Observed:
     """Passes that the program had, which keep what it computes."""
     outliers: Sequence[Outliers] = ()
     """Of tensors that have numbers far beyond all others."""
+    weight_bits: int = 8
+    """What the weights are to take."""
 
 
 def calibrate(
@@ -97,6 +99,7 @@ def calibrate(
     arithmetic: Arithmetic = "float",
     chosen: Chosen | None = None,
     state: Path | None = None,
+    weight_bits: int = 8,
 ) -> ThresholdTable:
     """Thresholds of all tensors that can be quantized.
 
@@ -104,25 +107,32 @@ def calibrate(
     them, which need not fit into memory; `best` chooses per tensor what makes the outputs of the
     whole network most like those in floats. arithmetic: "integer" for targets without floats,
     which need thresholds of more tensors. chosen: how many examples, at random. state: a file from
-    which a calibration that was killed goes on; it is gone when the table is there.
+    which a calibration that was killed goes on; it is gone when the table is there. weight_bits: 4
+    for arrays that multiply weights of 4 bits.
 
     Raises:
         InputError: for data that do not fit, are empty or not finite, and a method or an
             arithmetic that there is not.
     """
-    require_asked(method, arithmetic)
+    require_asked(method, arithmetic, weight_bits)
     if isinstance(data, str | Path):
         data = read_data(Path(data))
     integers_only = arithmetic == "integer"
-    observed = observe(model, data, dimensions, progress, integers_only, chosen=chosen, state=state)
+    observed = observe(
+        model, data, dimensions, progress, integers_only, chosen=chosen, state=state,
+        weight_bits=weight_bits,
+    )  # fmt: skip
     table = thresholds_of(observed, method, progress)
     if state is not None:
         state.unlink(missing_ok=True)
     return table
 
 
-def require_asked(method: str, arithmetic: str) -> None:
-    """InputError where there is no method or no arithmetic of that name."""
+def require_asked(method: str, arithmetic: str, weight_bits: int = 8) -> None:
+    """InputError where there is no method or no arithmetic of that name, or no such weights."""
+    if weight_bits not in WEIGHT_WIDTHS:
+        hint = " or ".join(map(str, WEIGHT_WIDTHS))
+        raise InputError(f"weights cannot have {weight_bits!r} bits", hint=hint)
     if arithmetic not in ARITHMETICS:
         raise InputError(f"there is no arithmetic {arithmetic!r}", hint=" or ".join(ARITHMETICS))
     if method not in METHODS:
@@ -141,6 +151,7 @@ def thresholds_of(
             returns_logits=True,
             integers_only=observed.integers_only,
             corrections=observed.corrections,
+            weight_bits=observed.weight_bits,
         )
 
         def note(name: str, tried: Range, noise: float) -> None:
@@ -168,6 +179,7 @@ def thresholds_of(
             name: observation_of(histogram, noises[name])
             for name, histogram in observed.histograms.items()
         },
+        weight_bits=observed.weight_bits,
     )
 
 
@@ -202,6 +214,7 @@ def observe(
     corrections: Sequence[Pass] = (),
     chosen: Chosen | None = None,
     state: Path | None = None,
+    weight_bits: int = 8,
 ) -> Observed:
     """Runs the model over all examples, from where a state says; InputError as for `calibrate`.
 
@@ -245,6 +258,7 @@ def observe(
         snapshot=snapshot,
         data=examples,
         outliers=located(far, examples.count, lambda number: values(number, far)),
+        weight_bits=weight_bits,
     )
 
 

@@ -47,7 +47,7 @@ from explorer.quantization.corrections.record import (
 from explorer.quantization.corrections.rounding import errors, nearest, rounded
 from explorer.quantization.corrections.seams import eighths_of, seams
 from explorer.quantization.quantize_tensors import FLOAT, type_of, weight_type
-from explorer.quantization.table import ThresholdTable
+from explorer.quantization.table import ThresholdTable, largest_weight
 from explorer.tuning.calibration import (
     BEST,
     Arithmetic,
@@ -83,29 +83,32 @@ def calibrate_corrected(
     arithmetic: Arithmetic = "float",
     chosen: Chosen | None = None,
     state: Path | None = None,
+    weight_bits: int = 8,
 ) -> ThresholdTable:
     """As `calibrate`, and the table has the corrections of these kinds; of None those that `best`
     finds best (`judging.py`), and `DEFAULT` with any other method."""
-    require_asked(method, arithmetic)
+    require_asked(method, arithmetic, weight_bits)
     if kinds is None and method != BEST:
         kinds = DEFAULT
     if kinds is not None and not kinds:
         return calibrate(
-            model, data, method, dimensions, progress, arithmetic, chosen=chosen, state=state
-        )
+            model, data, method, dimensions, progress, arithmetic, chosen=chosen, state=state,
+            weight_bits=weight_bits,
+        )  # fmt: skip
     if isinstance(data, str | Path):
         data = read_data(Path(data))
     integers_only = arithmetic == "integer"
     if kinds is None:
-        return _judged(model, data, dimensions, progress, integers_only, chosen, state)
+        return _judged(model, data, dimensions, progress, integers_only, chosen, state, weight_bits)
     factors = [kind for kind in kinds if kind in (CLE, SMOOTH)]
     record = Corrections(kinds=tuple(factors))
     if factors:
         record = with_limits(record, model, data, dimensions, progress, integers_only, chosen)
     passes = correcting_passes(record)
     observed = observe(
-        model, data, dimensions, progress, integers_only, passes, chosen=chosen, state=state
-    )
+        model, data, dimensions, progress, integers_only, passes, chosen=chosen, state=state,
+        weight_bits=weight_bits,
+    )  # fmt: skip
     table = thresholds_of(observed, method, progress)
     table = with_corrections(table, observed, kinds, progress, record)
     if state is not None:
@@ -121,6 +124,7 @@ def _judged(
     integers_only: bool,
     chosen: Chosen | None,
     state: Path | None,
+    weight_bits: int,
 ) -> ThresholdTable:
     """Of the method `best`, with the corrections that it finds best."""
     none = Corrections(kinds=())
@@ -130,8 +134,9 @@ def _judged(
         kept = None if record.kinds else state  # what was seen without factors is seen anew
         passes = correcting_passes(record)
         return observe(
-            model, data, dimensions, progress, integers_only, passes, chosen=chosen, state=kept
-        )
+            model, data, dimensions, progress, integers_only, passes, chosen=chosen, state=kept,
+            weight_bits=weight_bits,
+        )  # fmt: skip
 
     def corrected(
         table: ThresholdTable, observed: Observed, kinds: Sequence[str], record: Corrections
@@ -283,7 +288,7 @@ class Walk:
     def _linear(self, op: Linear, weight: np.ndarray, exact: Arrays) -> Arrays:
         """Results with integer weights, rounded and shifted as the corrections say."""
         index, axis = op.quantized_weight()
-        to = weight_type(weight, axis)
+        to = weight_type(weight, axis, bits=self.table.weight_bits)
         found = self._rounding(op, weight, to) if ADAROUND in self.kinds else None
         integers = stored_array(weight, to) if found is None else found.integers
         chosen = real_array(integers, to).astype(weight.dtype)
@@ -326,13 +331,14 @@ class Walk:
         moments = moments_of(op, self._exact(first), self._quantized(first), BIAS in self.kinds)
         scales = np.broadcast_to(to.scale_array, weight.shape[to.axis_number]).astype(np.float32)
         by_row = scales.astype(np.float64).reshape(rows.shape[:2])
+        largest = largest_weight(self.table.weight_bits)
         found: Arrays = []
         before: Arrays = []
         after: Arrays = []
         for own, factors, known in zip(rows.astype(np.float64), by_row, moments, strict=True):
-            integers = rounded(own, factors, known)
+            integers = rounded(own, factors, known, largest)
             found.append(integers)
-            before.append(errors(own, nearest(own, factors), factors, known))
+            before.append(errors(own, nearest(own, factors, largest), factors, known))
             after.append(errors(own, integers, factors, known))
         return Rounding(
             integers=ungrouped(op, np.stack(found), weight.shape).astype(np.int8),

@@ -172,6 +172,7 @@ def _program(observed: Observed, corrections: Sequence) -> SimulatedProgram:
         returns_logits=True,
         integers_only=observed.integers_only,
         corrections=corrections,
+        weight_bits=observed.weight_bits,
     )
 
 

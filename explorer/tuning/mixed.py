@@ -203,7 +203,9 @@ class _Search:
         )
         self._compile({})  # the table fits the model, or this says why not
         corrections = correcting_passes(table.corrections) if table.corrections else ()
-        self.program = simulated_program(plain.model, dimensions, corrections=corrections)
+        self.program = simulated_program(
+            plain.model, dimensions, corrections=corrections, weight_bits=table.weight_bits
+        )
         self._exact: list[np.ndarray] = []
 
     def exact(self, judge: Judge) -> list[np.ndarray]:

@@ -82,12 +82,13 @@ def simulated_program(
     returns_logits: bool = False,
     integers_only: bool = False,
     corrections: Sequence[Pass] = (),
+    weight_bits: int = 8,
 ) -> SimulatedProgram:
     """Compiles it for this processor.
 
     returns_logits: whether outputs are what a softmax at the end reads; integers_only: whether it
     stands for a target without floats, on which more tensors are quantized; corrections: passes
-    before the quantization that keep what the program computes.
+    before the quantization that keep what the program computes; weight_bits: of rounded weights.
 
     Raises:
         InputError: where nothing can be quantized, or the host computes a part of the model.
@@ -97,7 +98,7 @@ def simulated_program(
     ahead = (*corrections, tensors)
     floats = _without_rounding(plain, ahead)
     made, rounded = (
-        plain.fork(pipeline=_passes(plain, ahead, SimulateWeights(is_rounded, floats)))
+        plain.fork(pipeline=_passes(plain, ahead, SimulateWeights(is_rounded, floats, weight_bits)))
         for is_rounded in (False, True)
     )
     if made.built.parts:

@@ -91,6 +91,17 @@ def test_rounding_errs_less_than_the_nearest_and_no_less_than_the_best(problem):
     assert found.sum() < 0.5 * near.sum()
 
 
+def test_of_few_steps_the_largest_stay_and_none_goes_beyond(problem):
+    """Else quantizing the rounded weights would find another scale, and other integers."""
+    _, _, weights, _, moments = problem
+    scales = np.abs(weights).max(axis=1) / 7
+    found = rounded(weights, scales, moments, 7)
+    near = nearest(weights, scales, 7)
+    np.testing.assert_array_equal(found[np.abs(near) == 7], near[np.abs(near) == 7])
+    assert np.abs(found).max() == 7
+    assert np.all(errors(weights, found, scales, moments) <= errors(weights, near, scales, moments))
+
+
 def test_no_weight_alone_would_better_go_to_its_other_neighbour(problem):
     _, _, weights, scales, moments = problem
     integers, damped = rounded(weights, scales, moments), moments.damped()

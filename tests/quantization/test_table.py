@@ -155,3 +155,17 @@ def test_a_range_that_an_outlier_made_is_refused_with_both_ways_out(scale, names
     with pytest.raises(InputError, match="scale the inputs") as refused:
         require_scale(table, {"x": np.float32([-2, 2.5]) * np.float32(scale)})
     assert ("outliers" in str(refused.value)) == names_outliers
+
+
+def test_weights_of_four_bits_are_a_line_and_part_of_the_digest(tmp_path):
+    path, narrow = tmp_path / "table", replace(TABLE, weight_bits=4)
+    write_thresholds(path, narrow)
+    assert "# weight-bits 4\n" in path.read_text(encoding="utf-8")
+    found = read_thresholds(path)
+    assert found.weight_bits == 4 and found.digest == narrow.digest != TABLE.digest
+    write_thresholds(path, TABLE)
+    assert "weight-bits" not in path.read_text(encoding="utf-8")
+    assert read_thresholds(path).weight_bits == 8
+    path.write_text("# weight-bits 5\nconv1 1 -1 1\n", encoding="utf-8")
+    with pytest.raises(InputError, match="weight-bits 5` is no width of weights"):
+        read_thresholds(path)

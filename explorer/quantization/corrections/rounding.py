@@ -26,6 +26,8 @@ DAMPING = 0.01
 (Frantar et al., GPTQ, 2022, section 3.3)."""
 SWEEPS = 30
 LARGEST = 127
+"""Of 8 bits. With fewer steps the largest weights of a row stay where they are: one step less would
+change the scale that `quantize-tensors` finds, and with it all others."""
 
 
 @dataclass(frozen=True)
@@ -46,30 +48,35 @@ class Moments:
         return Moments(self.quantized + added, self.mixed + added, self.exact + added)
 
 
-def nearest(weights: np.ndarray, scales: np.ndarray) -> np.ndarray:
+def nearest(weights: np.ndarray, scales: np.ndarray, largest: int = LARGEST) -> np.ndarray:
     """(rows, inputs) f64 whole numbers, as quantizing by these scales makes them."""
-    return np.clip(np.rint(weights / scales[:, None]), -LARGEST, LARGEST)
+    return np.clip(np.rint(weights / scales[:, None]), -largest, largest)
 
 
-def rounded(weights: np.ndarray, scales: np.ndarray, moments: Moments) -> np.ndarray:
+def rounded(
+    weights: np.ndarray, scales: np.ndarray, moments: Moments, largest: int = LARGEST
+) -> np.ndarray:
     """(rows, inputs) f64 whole numbers; of no row the error is larger than with the nearest ones.
 
-    weights: (rows, inputs); scales: (rows,).
+    weights: (rows, inputs); scales: (rows,); largest: magnitude of a whole number.
     """
     weights, scales = weights.astype(np.float64), scales.astype(np.float64)
-    found, least = nearest(weights, scales), np.full(len(weights), np.inf)
+    found, least = nearest(weights, scales, largest), np.full(len(weights), np.inf)
     if np.trace(moments.quantized) <= 0:  # of inputs that never change, rounding is left
         return found
     damped = moments.damped()
-    starts = [found, fed_back(weights, scales, damped)]
-    for integers in (found, *(_descended(weights, scales, s, damped) for s in starts)):
+    starts = [found, fed_back(weights, scales, damped, largest)]
+    ends = (_descended(weights, scales, start, damped, largest) for start in starts)
+    for integers in (found, *ends):
         error = errors(weights, integers, scales, moments)
         found = np.where((error < least)[:, None], integers, found)
         least = np.minimum(error, least)
     return found
 
 
-def fed_back(weights: np.ndarray, scales: np.ndarray, moments: Moments) -> np.ndarray:
+def fed_back(
+    weights: np.ndarray, scales: np.ndarray, moments: Moments, largest: int = LARGEST
+) -> np.ndarray:
     """Whole numbers, one input after the other: those to come make up for each one's error.
 
     What is aimed at are the real weights of the least error, w C H^-1; with H^-1 = U' U each error
@@ -81,10 +88,12 @@ def fed_back(weights: np.ndarray, scales: np.ndarray, moments: Moments) -> np.nd
         inverse = np.linalg.inv(moments.quantized)
         upper = np.linalg.cholesky((inverse + inverse.T) / 2).T
     except np.linalg.LinAlgError:
-        return nearest(weights, scales)
+        return nearest(weights, scales, largest)
     aim = weights @ moments.mixed @ inverse
     exact = weights / scales[:, None]
-    low, high = (np.clip(f(exact), -LARGEST, LARGEST) for f in (np.floor, np.ceil))
+    low, high = (np.clip(f(exact), -largest, largest) for f in (np.floor, np.ceil))
+    is_fixed = _stays(nearest(weights, scales, largest), largest)
+    low, high = (np.where(is_fixed, np.rint(exact), one) for one in (low, high))
     integers = np.empty_like(aim)
     for place in range(aim.shape[1]):
         wanted = np.rint(aim[:, place] / scales)
@@ -104,8 +113,13 @@ def errors(
     return found + np.einsum("ri,ri->r", weights @ moments.exact, weights)
 
 
+def _stays(integers: np.ndarray, largest: int) -> np.ndarray:
+    """The largest of few steps."""
+    return (np.abs(integers) == largest) & (largest < LARGEST)
+
+
 def _descended(
-    weights: np.ndarray, scales: np.ndarray, start: np.ndarray, moments: Moments
+    weights: np.ndarray, scales: np.ndarray, start: np.ndarray, moments: Moments, largest: int
 ) -> np.ndarray:
     """Steps to the other neighbour, one input after the other, until no step lowers an error."""
     integers = start.copy()
@@ -113,7 +127,7 @@ def _descended(
     # Half the gradient of each row's error.
     slope = (integers * scales[:, None]) @ quantized - weights @ moments.mixed
     other = np.where(integers * scales[:, None] < weights, 1.0, -1.0)
-    other[np.abs(integers + other) > LARGEST] = 0.0
+    other[(np.abs(integers + other) > largest) | _stays(integers, largest)] = 0.0
     for _ in range(SWEEPS):
         changed = 0
         for place in range(integers.shape[1]):

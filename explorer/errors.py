@@ -95,6 +95,8 @@ class UnsupportedError(ExplorerError):
 
 MAX_PLACES = 3
 """Names of the nodes that share a problem."""
+MAX_OPERATIONS = 12
+"""Names of operations in the place of an error."""
 
 
 def grouped(problems: Sequence[str]) -> list[str]:
@@ -218,8 +220,10 @@ class MemoryBudgetError(ExplorerError):
         self.operations = tuple(operations)
 
     def places(self) -> list[str]:
-        operations = [f"operations {', '.join(self.operations)}"] if self.operations else []
-        return super().places() + operations
+        shown = ", ".join(self.operations[:MAX_OPERATIONS])
+        rest = len(self.operations) - MAX_OPERATIONS
+        shown += f" and {rest} more" if rest > 0 else ""
+        return super().places() + ([f"operations {shown}"] if shown else [])
 
 
 class CacheWarning(RuntimeWarning):

@@ -12,6 +12,8 @@ from explorer.results.memory import BufferLifetime, MemoryPlan
 
 MAX_LISTED = 12
 """Buffers that the message lists; of the rest it gives the number and the sum."""
+MAX_NAMES = 3
+"""Names of one buffer: views and results that are written over their operands have the same."""
 
 
 def refuse(plan: MemoryPlan, budget_bytes: int) -> None:
@@ -63,7 +65,9 @@ def fullest_step(plan: MemoryPlan, budget_bytes: int) -> int:
 
 
 def describe(buffer: BufferLifetime) -> str:
-    names = " = ".join(buffer.values)
+    names = " = ".join(buffer.values[:MAX_NAMES])
+    if len(buffer.values) > MAX_NAMES:
+        names += f" = {len(buffer.values) - MAX_NAMES} more"
     return f"{names}, {buffer.size_bytes:,} bytes in steps {buffer.first}-{buffer.last - 1}"
 
 

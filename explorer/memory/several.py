@@ -181,14 +181,14 @@ def require_room(plan: MemoryPlan, space: Space) -> None:
     live = [p.buffer for p in plan.placements if p.buffer.first <= step < p.buffer.last]
     live.sort(key=lambda b: (-b.size_bytes, b.first, b.id))
     raise MemoryBudgetError(
-        f"memory: the plan of {space.name} needs {plan.peak_bytes} bytes, "
-        f"{plan.peak_bytes - space.size_bytes} more than the {space.size_bytes} that it has, for "
-        "what is pinned to it, or what faster memories have no room for. Live in step "
+        f"memory: the plan of {space.name} needs {plan.peak_bytes:,} bytes, "
+        f"{plan.peak_bytes - space.size_bytes:,} more than the {space.size_bytes:,} that it has, "
+        "for what is pinned to it, or what faster memories have no room for. Live in step "
         f"{step} ({plan.steps[step]}): {'; '.join(map(describe, live[:MAX_LISTED]))}",
         budget_bytes=space.size_bytes,
         needed_bytes=plan.peak_bytes,
         operations=[value for b in live[:MAX_LISTED] for value in b.values],
-        hint=f"{space.name} of at least {plan.peak_bytes} bytes, or smaller layers",
+        hint=f"{space.name} of at least {plan.peak_bytes:,} bytes, or smaller layers",
     )
 
 

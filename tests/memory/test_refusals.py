@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from explorer.errors import MemoryBudgetError
 from explorer.memory import STRATEGIES, GreedyPlanner, NoSharingPlanner, Strategy
+from explorer.memory.budget import refuse
 from explorer.memory.pinned import PinnedPlanner
 from explorer.memory.refusals import MAX_BUFFERS, MAX_PER_BUFFER
 from explorer.results import BufferLifetime, MemoryPlan, RefusedPlacement
@@ -111,3 +113,20 @@ def test_only_the_first_refusals_of_the_largest_buffers_are_recorded():
     assert max(counts.values()) == MAX_PER_BUFFER
     assert "b10" not in counts
     assert "b50" in counts
+
+
+@pytest.mark.parametrize("count", [1, 3, 4, 60])
+def test_a_budget_that_nothing_meets_is_refused_in_few_names(count: int):
+    """Views and results over their operands share a buffer with hundreds of names."""
+    names = tuple(f"rows{number}" for number in range(count))
+    large = BufferLifetime(
+        id="rows0", values=names, size_bytes=92160, first=0, last=2, alignment_bytes=32
+    )
+    plan = NoSharingPlanner()([large, buffer("conv1", 2400, 1, 2)])
+    with pytest.raises(MemoryBudgetError) as refused:
+        refuse(plan, 1000)
+    said = str(refused.value)
+    shown = " = ".join(names[:3]) + (f" = {count - 3} more" if count > 3 else "")
+    assert f"): {shown}, 92,160 bytes in steps 0-1; conv1, 2,400 bytes" in said
+    assert refused.value.operations == (*names, "conv1")
+    assert said.count("rows") <= 3 + 12

@@ -52,10 +52,11 @@ from explorer.kernels.steps.vectorize import vectorize
 SUMS, SCALED = "sums", "scaled"
 PARTS = ("start", "add", "scale")
 """What a tile goes through for every block, one after another."""
-MAX_ROWS, MAX_VECTORS, MAX_SUMS = 4, 4, 8
-"""Of a tile: each of its vectors of sums comes with one of results."""
+MAX_ROWS = 4
+REGISTERS_OF_SUM = 4
+"""Of each vector of sums in a tile: its own, that of results, and as many for what they read."""
 WHY_ROWS = "numbers that are unpacked serve all rows of a tile"
-WHY_VECTORS = "sums that do not wait for each other, as many as registers hold twice"
+WHY_VECTORS = "sums that do not wait for each other, as many as the registers hold"
 
 
 def is_product_of_byte_blocks(nest: LoopNest, packs: Mapping[str, Pack], machine: Machine) -> bool:
@@ -85,7 +86,8 @@ def schedule_byte_blocks(
         "rows", min(rows, MAX_ROWS), range(1, min(rows, MAX_UPDATES) + 1), WHY_ROWS
     )
     most = MAX_UPDATES // tile_rows
-    best = min(blocks, MAX_VECTORS, max(1, MAX_SUMS // tile_rows), most)
+    held = max(1, machine.registers // (REGISTERS_OF_SUM * tile_rows))
+    best = min(blocks, held, most)
     vectors = choices.number("vectors", best, range(1, min(blocks, most) + 1), WHY_VECTORS)
     depth = chains[1].index("n") + 1
     for level in range(depth):

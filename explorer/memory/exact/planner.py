@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from explorer.errors import InputError
+from explorer.memory.exact.around_peak import placed_around_peak
 from explorer.memory.exact.forbidden import Range, solve_around
 from explorer.memory.exact.joining import Joining, joined_buffers
 from explorer.memory.exact.minimizing import Minimizer
@@ -28,7 +29,7 @@ from explorer.results.memory import BufferLifetime, MemoryPlan, PlanAttempt
 
 MAX_PAIRS = 4_000_000
 """Of buffers that live at the same time: a search keeps all of them. With more only greedy orders
-and a dive are tried."""
+are tried, also around the fullest step."""
 MAX_PLAIN_PAIRS = 200_000
 """The same where the search is not compiled."""
 MANY_NODES = 10_000
@@ -89,7 +90,9 @@ class ExactPlanner:
         columns = Buffers(buffers, fixed, durations) if plan.peak_bytes > enough else None
         most_pairs = MAX_PAIRS if is_compiled else MAX_PLAIN_PAIRS
         if columns is not None and columns.pairs > most_pairs:
-            plan = self._all_orders(plan, steps, fixed, enough)
+            plan = plan if fixed else self._around_peak(plan, enough)
+            if plan.peak_bytes > enough:
+                plan = self._all_orders(plan, steps, fixed, enough)
         elif columns is not None:
             deadline = None if self.time_limit is None else started + self.time_limit
             prover = prove if deadline is not None and has_prover() else None
@@ -192,6 +195,16 @@ class ExactPlanner:
             return plan
         name = f"{len(joining.numbers):,} blocks that fit exactly"
         return with_attempt(plan, name, in_order, started)
+
+    def _around_peak(self, plan: MemoryPlan, enough: int) -> MemoryPlan:
+        """The plan, or one in which all but what lives in the fullest step is placed again."""
+        started = time.perf_counter()
+        buffers = [placed.buffer for placed in plan.placements]
+        offsets = [placed.offset_bytes for placed in plan.placements]
+        found, rounds = placed_around_peak(buffers, offsets, plan.live_bytes, enough)
+        if peak_of(buffers, found) >= plan.peak_bytes:
+            return plan
+        return with_attempt(plan, f"around the fullest step, round {rounds}", found, started)
 
     def _repaired(self, plan: MemoryPlan, enough: int, started: float) -> tuple[MemoryPlan, int]:
         """The plan, searched again around the steps in which it is too large; and the nodes."""

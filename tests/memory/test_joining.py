@@ -2,11 +2,12 @@
 
 import random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from explorer.memory import ExactPlanner, verify_plan
-from explorer.memory.exact.joining import Joining, joined_buffers
+from explorer.memory.exact.joining import MAX_LEFT_OUT, Joining, joined_buffers
 from explorer.memory.planners import GreedyPlanner
 from explorer.results import BufferLifetime
 
@@ -48,6 +49,18 @@ def test_what_fits_nothing_stays_as_it_is():
     joining = Joining(buffers)
     assert joining.numbers == [0, 1, 2]
     assert joining.offsets({0: 0, 1: 24, 2: 41}) == {0: 0, 1: 24, 2: 41}
+
+
+@pytest.mark.parametrize(("count", "is_found"), [(MAX_LEFT_OUT, True), (MAX_LEFT_OUT + 1, False)])
+def test_of_very_many_buffers_of_one_lifetime_none_is_left_out(count: int, is_found: bool):
+    """All of them are one stack at any number; all but one is tried up to a limit, as it takes
+    time with the square of their number: minutes for thousands of buffers of one step."""
+    sizes = [(1 << 40) + (i * i << 12) for i in range(count)]
+    buffers = [buffer(f"b{i}", size, 0, 1) for i, size in enumerate(sizes)]
+    whole = Joining([*buffers, buffer("whole", sum(sizes), 1, 2)])
+    assert len(whole.numbers) == 1
+    rest = Joining([*buffers, buffer("rest", sum(sizes) - sizes[7], 1, 2)])
+    assert (len(rest.numbers) == 2) == is_found
 
 
 @given(st.integers(1, 60), st.integers(1, 40), st.integers(0, 10_000))

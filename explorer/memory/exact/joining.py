@@ -23,6 +23,8 @@ MAX_STACK = 12
 """Buffers of one lifetime of which all subsets are tried."""
 MAX_OF_MANY = 1
 """Where there are more, only so many together are tried, and all without so many."""
+MAX_LEFT_OUT = 400
+"""With more, nothing is left out of all: that takes time with the square of their number."""
 MAX_COUNTED = 6
 """More buffers of a sum say no less: those are all of a lifetime, or nearly all."""
 
@@ -111,7 +113,7 @@ class Joining:
                 for subset in combinations(members, count):
                     found.setdefault(sum(sizes[n] for n in subset), subset)
             if most < len(members):
-                for count in range(most + 1):
+                for count in range(most + 1 if len(members) <= MAX_LEFT_OUT else 1):
                     for left in combinations(members, count):
                         rest = tuple(n for n in members if n not in left)
                         found.setdefault(whole - sum(sizes[n] for n in left), rest)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from explorer.errors import InputError
-from explorer.memory.exact.around_peak import placed_around_peak
+from explorer.memory.exact.around_peak import placed_around_peak, placed_in_rounds
 from explorer.memory.exact.forbidden import Range, solve_around
 from explorer.memory.exact.joining import Joining, joined_buffers
 from explorer.memory.exact.minimizing import Minimizer
@@ -36,6 +36,8 @@ MANY_NODES = 10_000
 """With more, the search may be compiled, where numba is installed."""
 QUICK_STRATEGIES = 6
 """Greedy ones that are tried before the first round of a search."""
+MAX_ROUNDS_OF_BLOCKS = 40
+"""Of first fit for blocks that fit exactly, after all greedy strategies."""
 FIRST_STRATEGIES = 3
 """Of these before a long plan is searched again where it is too large."""
 
@@ -177,9 +179,9 @@ class ExactPlanner:
             return plan
         plan = self._more_orders(plan, steps, QUICK_STRATEGIES, None)
         is_long = self.max_nodes > MANY_NODES
-        return self._joined(plan) if is_long and plan.peak_bytes > enough else plan
+        return self._joined(plan, enough) if is_long and plan.peak_bytes > enough else plan
 
-    def _joined(self, plan: MemoryPlan) -> MemoryPlan:
+    def _joined(self, plan: MemoryPlan, enough: int) -> MemoryPlan:
         """The plan, or one of blocks that fit together exactly, where that is smaller."""
         buffers = [placed.buffer for placed in plan.placements]
         alignment = math.lcm(*(buffer.alignment_bytes for buffer in buffers))
@@ -187,12 +189,15 @@ class ExactPlanner:
             return plan  # stacks would have gaps
         started = time.perf_counter()
         joining = Joining(buffers)
-        found = self.greedy(joined_buffers(joining, alignment))
-        places = zip(joining.numbers, found.placements, strict=True)
-        offsets = joining.offsets({number: placed.offset_bytes for number, placed in places})
-        in_order = [offsets[i] for i in range(len(buffers))]
-        if found.peak_bytes >= plan.peak_bytes:
+        blocks = joined_buffers(joining, alignment)
+        found = self.greedy(blocks)
+        starts = [placed.offset_bytes for placed in found.placements]
+        rounds = min(MAX_ROUNDS_OF_BLOCKS, self.greedy.most_placements // len(blocks))
+        starts = placed_in_rounds(blocks, starts, found.live_bytes, enough, rounds)
+        if peak_of(blocks, starts) >= plan.peak_bytes:
             return plan
+        offsets = joining.offsets(dict(zip(joining.numbers, starts, strict=True)))
+        in_order = [offsets[i] for i in range(len(buffers))]
         name = f"{len(joining.numbers):,} blocks that fit exactly"
         return with_attempt(plan, name, in_order, started)
 

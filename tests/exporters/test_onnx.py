@@ -86,6 +86,10 @@ ONE = {
     "whole numbers": f"""%q = top.quantize(%x) {{to = !top.quantized<i32, 0.25:0>}} :
             tensor<2x4x6x6x!top.quantized<i32, 0.25:0>>
         %y = top.dequantize(%q) {{to = f32}} : {F}""",
+    "quantize blocks": """%q, %s, %t = top.quantize_blocks(%x) {block = 3} :
+            tensor<2x4x6x6x!top.quantized<i8, axis 3, block 3>>, tensor<2x4x6x2xf32>,
+            tensor<2x4x6x2xi32>
+        %y = top.dequantize_blocks(%q, %s) : tensor<2x4x6x6xf32>""",
     "cast": "%y = top.cast(%x) {to = i32} : tensor<2x4x6x6xi32>",
     "conv": """%w = top.weight() {weight = "w"} : tensor<6x2x3x3xf32>
         %b = top.weight() {weight = "b"} : tensor<6xf32>

@@ -18,10 +18,10 @@ from explorer.exporters.onnx.nodes import (
     sizes_of,
     writes,
 )
-from explorer.ir.top.quantization.blocks import DequantizeBlocksOp
-from explorer.ir.top.quantization.dynamic import SYMMETRIC_LEVELS, DynamicQuantizeOp
+from explorer.ir.top.quantization.blocks import DequantizeBlocksOp, QuantizeBlocksOp
+from explorer.ir.top.quantization.dynamic import I8, SYMMETRIC_LEVELS, DynamicQuantizeOp
 from explorer.ir.top.quantization.quantized import DequantizeOp, QuantizeOp
-from explorer.ir.top.support.quantized_scalars import single_limits
+from explorer.ir.top.support.quantized_scalars import I32, single_limits
 from explorer.ir.types import QuantizedType, element_type_of, numpy_dtype
 
 SINGLE = np.dtype(np.float32)
@@ -131,6 +131,28 @@ def dequantize_blocks(op: DequantizeBlocksOp, out: Nodes) -> str:
     return out.node(
         "DequantizeLinear", op.input, op.scale, op.zero_point, axis=axis, block_size=block
     )
+
+
+@writes(QuantizeBlocksOp)
+def quantize_blocks(op: QuantizeBlocksOp, out: Nodes) -> list[str]:
+    """Its definition, spelt out; of finite numbers."""
+
+    def number(value: float) -> str:
+        return out.constant(np.array(value, SINGLE))
+
+    *outer, depth = sizes_of(op.input)
+    block, last = op.get("block"), out.constant([-1])
+    split = out.node("Reshape", op.input, out.constant([*outer, depth // block, block]))
+    reach = out.node("ReduceMax", out.node("Abs", split), last, keepdims=1)
+    divisor = out.node("Where", out.node("Equal", reach, number(0)), number(1), reach)
+    steps = out.node("Mul", split, out.node("Div", number(SYMMETRIC_LEVELS), divisor))
+    whole = out.node(
+        "Clip", out.node("Round", steps), number(-SYMMETRIC_LEVELS), number(SYMMETRIC_LEVELS)
+    )
+    stored = out.node("Cast", whole, to=onnx_type(I8))
+    scale = out.node("Squeeze", out.node("Div", reach, number(SYMMETRIC_LEVELS)), last)
+    sums = out.node("ReduceSum", out.node("Cast", whole, to=onnx_type(I32)), last, keepdims=0)
+    return [out.node("Reshape", stored, out.constant([*outer, depth])), scale, sums]
 
 
 @writes(DynamicQuantizeOp)

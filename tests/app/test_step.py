@@ -369,3 +369,18 @@ def test_a_link_and_another_model_come_before_the_second_of_two():
     failed = Failure("no such operator", "", "")
     after, effects = step(state, Reported(state.count, failed))
     assert after.following is None and not any(isinstance(e, Compile) for e in effects)
+
+
+def test_a_branch_is_pending_while_numbers_of_it_are_on_their_way():
+    def pending(state: PageState) -> list[bool]:
+        return [branch["isPending"] for branch in session_json(state)["branches"]]
+
+    begun, _ = step(NEW, Begun(None))
+    half, _ = step(begun, Reported(1, DrawnTrace(HEAD, {}, (), STAGES[:2])))
+    assert pending(half) == [True]
+    whole, _ = step(half, Reported(1, DrawnTrace(HEAD, {}, (), STAGES)))
+    assert pending(whole) == [False]
+    failed = replace(half.branches[0], failed=STAGES[2:])
+    assert pending(replace(half, branches=(failed,))) == [False], "nothing comes of it"
+    slept = replace(half, branches=(half.branches[0].asleep(),))
+    assert pending(slept) == [False], "it waits until somebody looks at it"

@@ -175,6 +175,7 @@ def _branch(state: PageState, branch: Branch) -> dict[str, Any]:
         "differs": _from_parent(state, branch),
         "numbers": {name: branch.trace.head["summary"].get(name) for name in NUMBERS},
         "isAsleep": branch.is_asleep,
+        "isPending": bool(branch.pending) and not branch.is_asleep,
         "settings": settings_of(branch.request),
         "elements": elements_of(branch.trace.head.get("model", {})),
     }

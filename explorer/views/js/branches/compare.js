@@ -283,7 +283,10 @@ function createComparison(app) {
     return element(
       "div",
       {class: "scroll compare-totals"},
-      totalsTable(app, comparison),
+      totalsTable(app, {
+        ...comparison,
+        isToCome: session ? sides().map((key) => branchOf(key)?.isPending) : [],
+      }),
       partings(comparison),
     );
   }

@@ -43,9 +43,11 @@ export const VERDICT_WORDS = {
 
 export function totalsTable(
   app,
-  {summaries, labels, operations, kernelCounts, targets, models, ...comparison},
+  {summaries, labels, operations, kernelCounts, targets, models, isToCome, ...comparison},
 ) {
   const verdict = (name) => `${app.look.verdict(name).glyph} ${VERDICT_WORDS[name]}`;
+  // What is not known of a side that is still measured is on its way.
+  const isAwaited = (text, side) => isToCome[side] && (text === "–" || text === verdict("not-run"));
   const rows = [
     totalRow("operations", operations, exactText),
     totalRow("kernels", kernelCounts, exactText),
@@ -77,14 +79,14 @@ export function totalsTable(
           "tr",
           about(ABOUT[name] ?? FIXED.passes),
           element("th", {scope: "row"}, name),
-          cells.map(([text, change, title]) =>
+          cells.map(([text, change, title], side) =>
             element(
               "td",
               {
                 class: text === cells[0][0] || change === "no difference" ? "" : "differs",
-                title,
+                title: isAwaited(text, side) ? "not measured yet" : title,
               },
-              element("span", {class: "mono"}, text),
+              element("span", {class: "mono"}, isAwaited(text, side) ? "…" : text),
               change ? element("span", {class: "quiet-text"}, ` ${change}`) : null,
             ),
           ),

@@ -22,8 +22,6 @@ import {
   timesOf,
 } from "../ground/tries.js";
 
-const STAGES = 7; // of a compilation, of which the last ones measure
-
 export function triesView(app) {
   app.tries ??= createTries(app);
   app.tries.draw();
@@ -227,10 +225,9 @@ function createTries(app) {
   }
 
   // What is still to come follows from what there is not.
-  function emptyCell({stages, isAsleep}) {
-    const isToCome = !isAsleep && stages < STAGES;
-    const title = isToCome ? "not measured yet" : isAsleep ? "measured when it is looked at" : "";
-    return element("td", {class: "number quiet-text", title}, isToCome ? "…" : "–");
+  function emptyCell({isPending, isAsleep}) {
+    const title = isPending ? "not measured yet" : isAsleep ? "measured when it is looked at" : "";
+    return element("td", {class: "number quiet-text", title}, isPending ? "…" : "–");
   }
 
   function cell(branch, {id, value, text, quantity}, isCurrent) {

@@ -142,6 +142,7 @@ def test_a_link_brings_another_page_to_the_same_place(opened_app: Callable[..., 
     select(seen, selected)
     page.keyboard.press("2")
     page.keyboard.press("n")
+    page.wait_for_url("**dock=kernels**")  # it is written after the frame
     link = page.url.split("#")[1]
     later = opened_app(link)
     later.wait_for_branch("without fuse-activation")

@@ -240,6 +240,7 @@ def test_back_walks_through_what_was_looked_at_and_does_not_leave(address: str, 
     page.get_by_role("tab", name="IR", exact=True).click()
     sight.switch_off("fuse-activation")
     page.get_by_role("tab", name="kernels").click()
+    page.wait_for_url("**dock=kernels**")  # it is written after the frame
     page.go_back()
     expect(page.get_by_role("tab", name="memory")).to_have_attribute("aria-selected", "true")
     page.go_back()

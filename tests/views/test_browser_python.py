@@ -105,7 +105,7 @@ def test_a_click_on_a_line_marks_its_operations_and_its_kernel(opened: Any, pyth
     marked = page.locator(".node.selected:not(.removed), .node.related:not(.removed)")
     expect(marked).to_have_count(2)
     assert set(marked.evaluate_all("all => all.map((one) => one.dataset.id)")) == {"exp1", "add1"}
-    assert "line=nets%2Fnet.py%3A21" in page.url
+    page.wait_for_url("**line=nets%2Fnet.py%3A21**")
     page.locator(".python-line", has_text="self.block(x)").click()
     inside = ["y = torch.relu(self.first(x))", "x = self.block(x)"]
     watched.expect_names(".python-line.marked", inside)

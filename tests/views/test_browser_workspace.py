@@ -174,8 +174,8 @@ def test_panes_fill_the_screen_and_move(opened: Any, trace: Trace):
         expect(page.locator(".passes-pane")).to_be_hidden()
         assert page.locator(".graph").bounding_box()["x"] == 0
         page.get_by_role("separator", name="height of the inspector").press("ArrowUp")
+        page.wait_for_url("**panes=graph_at-none-graph-dock-inspector**")
         link = page.url.split("#")[1]
-        assert "panes=graph_at-none-graph-dock-inspector" in link
         page = opened(trace, link=link).page
         expect(page.locator(".dock")).to_have_attribute("data-place", "right")
     assert watched.is_clean(), watched

@@ -2,7 +2,7 @@
 // marked or hovered stand above it as elements.
 
 import {DIRECTION_MARKS, element} from "./dom.js";
-import {safeName} from "./scene.js";
+import {clip, safeName} from "./scene.js";
 
 // {node, canvas, overlay, size(), begin() -> context, colour(name)}
 export function canvasPlot(label, className) {
@@ -48,6 +48,19 @@ export function canvasPlot(label, className) {
 // Canvas text as `append` would show it.
 export function canvasText(text) {
   return text.replace(DIRECTION_MARKS, "\ufffd");
+}
+
+// The text, or its beginning and "…" where it is wider than so many pixels.
+export function fittingText(context, text, width) {
+  let most = text.length;
+  let shown = canvasText(text);
+  for (let taken = 0; most > 1;) {
+    taken = context.measureText(shown).width;
+    if (taken <= width) break;
+    most = Math.max(1, Math.min(most - 1, Math.floor((most * width) / taken)));
+    shown = canvasText(clip(text, most));
+  }
+  return shown;
 }
 
 export function placed(node, left, top, width, height) {

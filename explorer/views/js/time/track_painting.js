@@ -1,7 +1,6 @@
 // Spans, gaps and predictions of tracks on a canvas, and arrows from maker to reader.
 
-import {canvasText, familyOf} from "../ground/plot.js";
-import {clip} from "../ground/scene.js";
+import {canvasText, familyOf, fittingText} from "../ground/plot.js";
 import {firstAfter, isGap, spanText} from "./spans.js";
 
 export const AXIS_PIXELS = 20;
@@ -9,7 +8,7 @@ const BAR_PIXELS = 24;
 const PREDICTED_PIXELS = 6;
 const ROOM_PIXELS = 6;
 export const SHORTEST_LABEL = 40;
-const CHARACTER_PIXELS = 6;
+const EDGE_PIXELS = 8;
 
 // Where every track stands: {top, bar, predicted: its top or null, height}.
 export function rowsOf(tracks) {
@@ -62,9 +61,11 @@ export function paintTracks(plot, context, {data, tracks, rows, view, scale, lin
       else if (right >= painted + 0.5) {
         painted = right;
         const texts = () => [spanText(span, (own) => data.layerName(own)), spanText(span)];
-        paintBar(plot, context, colours(span), span, row, left, right, texts);
+        const next = nextWork(spans, place); // it may begin earlier than this one ends
+        const shown = next === null ? right : Math.min(right, x(next));
+        paintBar(plot, context, colours(span), span, row, [left, right, shown], texts);
         if (row.predicted !== null && span.predicted !== null)
-          paintPrediction(plot, context, span, nextWork(spans, place), row, scale);
+          paintPrediction(plot, context, span, next, row, scale);
       }
     }
   });
@@ -135,15 +136,17 @@ function paintGap(plot, context, hatch, span, row, left, right) {
   context.fillStyle = isWaiting ? hatch(span) : plot.colour("line");
   context.fillRect(left, top, width, height);
   if (!isWaiting || width < 2 * SHORTEST_LABEL) return;
-  const text = fitted(isStall ? span.name : `waits: ${span.facts[0]?.[1] ?? ""}`, width);
+  const words = isStall ? span.name : `waits: ${span.facts[0]?.[1] ?? ""}`;
+  const text = fittingText(context, words, width - EDGE_PIXELS);
   context.fillStyle = plot.colour("raised");
   context.fillRect(left + 4, row.top + 4, context.measureText(text).width + 6, row.bar - 8);
   context.fillStyle = plot.colour("quiet");
   context.fillText(text, left + 7, row.top + row.bar / 2);
 }
 
-// An edge as a box behind the fill: strokes take several times as long.
-function paintBar(plot, context, [fill, edge], span, row, left, right, texts) {
+// An edge as a box behind the fill: strokes take several times as long. shown: where the next bar
+// covers it.
+function paintBar(plot, context, [fill, edge], span, row, [left, right, shown], texts) {
   const width = Math.max(0.6, right - left);
   context.fillStyle = edge;
   context.fillRect(left, row.top, width, row.bar);
@@ -155,11 +158,13 @@ function paintBar(plot, context, [fill, edge], span, row, left, right, texts) {
       context.fillStyle = edge;
       context.fillRect(line, row.top + 1, 1, row.bar - 2);
     }
-  if (width < SHORTEST_LABEL) return;
+  const room = shown - left - EDGE_PIXELS;
+  if (room < SHORTEST_LABEL - EDGE_PIXELS) return;
   context.fillStyle = plot.colour("text");
   const [layer, own] = texts();
-  const shown = layer.length <= charactersIn(width) ? layer : own;
-  context.fillText(fitted(shown, width), left + 5, row.top + row.bar / 2);
+  const whole = canvasText(layer);
+  const text = context.measureText(whole).width <= room ? whole : fittingText(context, own, room);
+  context.fillText(text, left + 5, row.top + row.bar / 2);
 }
 
 // From the measured start on; what is longer than the time until the next launch ends in a tip.
@@ -187,9 +192,6 @@ function nextWork(spans, place) {
     if (!isGap(spans[next])) return spans[next].start;
   return null;
 }
-
-const charactersIn = (width) => Math.max(3, Math.floor((width - 8) / CHARACTER_PIXELS));
-const fitted = (text, width) => canvasText(clip(text, charactersIn(width)));
 
 // pairs: [[span, its row], [span, its row]]: arrows from the end of what makes a value to the
 // beginning of what reads it.

@@ -62,6 +62,17 @@ def test_a_stall_lies_before_its_instruction_and_has_its_cause(simulated: Trace)
     ]
 
 
+def test_a_wait_for_a_token_names_who_made_it(simulated: Trace):
+    def names(events: tuple[TimedEvent, ...]) -> list[str]:
+        profile = replace(simulated.profile, events=events)  # type: ignore[type-var]
+        (inference, _) = groups_of(replace(simulated, profile=profile))
+        return [s.name for t in inference.tracks for s in t.spans if s.kind == "stall"]
+
+    assert names(EVENTS) == ["waits for fetch", "waits for bank", "waits for token of load"]
+    earlier = replace(EVENTS[1], end_cycle=39, end_ns=890)  # nothing ends with the wait
+    assert names((EVENTS[0], earlier, *EVENTS[2:]))[-1] == "waits for token"
+
+
 def test_layers_stand_above_their_instructions_with_what_was_predicted(
     simulated: Trace, synthetic: ModuleType
 ):

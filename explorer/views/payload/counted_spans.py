@@ -15,6 +15,9 @@ from dataclasses import dataclass
 from explorer.results import TimedEvent
 from explorer.views.numbers import format_count, format_exact
 
+TOKEN = "token"
+"""The cause of a wait for another lane."""
+
 
 @dataclass(frozen=True)
 class Clock:
@@ -52,15 +55,24 @@ class Stall:
     cycles: int
     start_ns: int
     end_ns: int
+    maker: TimedEvent | None = None
+    """Of the token that it waited for; None where no other lane's event ends with the wait."""
 
 
-def stalls_of(events: Sequence[TimedEvent], clock: Clock) -> Iterator[Stall]:
-    """Of the events of a lane, in their order: between two of them, never inside of one."""
+def stalls_of(
+    events: Sequence[TimedEvent], clock: Clock, others: Sequence[TimedEvent] = ()
+) -> Iterator[Stall]:
+    """Of the events of a lane, in their order: between two of them, never inside of one.
+
+    others: those of other lanes; the one that ends where a wait for a token does has made it.
+    """
     now = clock.start_ns
+    makers = {event.end_cycle: event for event in others if event.end_cycle}
     for event in events:
         if event.waited_cycles and event.start_ns > now:
             begin = max(now, round(event.start_ns - event.waited_cycles * clock.cycle_ns))
-            yield Stall(event.cause, event.waited_cycles, begin, event.start_ns)
+            maker = makers.get(event.start_cycle) if event.cause == TOKEN else None
+            yield Stall(event.cause, event.waited_cycles, begin, event.start_ns, maker)
         now = max(now, event.end_ns)
 
 

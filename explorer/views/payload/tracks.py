@@ -186,7 +186,7 @@ def _lanes(trace: Trace, profile: ProfileRecord, clock: Clock | None) -> tuple[T
     end = max((event.end_ns for event in profile.events), default=0)
     tracks = []
     for name, events in lanes.items():
-        stalls = _stalls(events, clock)
+        stalls = _stalls(events, clock, [e for e in profile.events if e.lane != name])
         known = sorted([*events, *stalls], key=lambda e: e.start_ns)
         spans = [*map(span, events), *stalls, *_gaps(name, {**lanes, name: known}, end)]
         tracks.append(Track(name, tuple(sorted(spans, key=lambda s: (s.start_ns, s.end_ns)))))
@@ -281,17 +281,22 @@ def _kind(event: TimedEvent) -> str:
     return LAUNCH if event.kernel else TRANSFER
 
 
-def _stalls(events: Sequence[TimedEvent], clock: Clock | None) -> list[Span]:
+def _stalls(
+    events: Sequence[TimedEvent], clock: Clock | None, others: Sequence[TimedEvent]
+) -> list[Span]:
     return [
         Span(
-            name=f"waits for {stall.cause}",
+            name=f"waits for {stall.cause}" + (f" of {stall.maker.lane}" if stall.maker else ""),
             kind=STALL,
             start_ns=stall.start_ns,
             end_ns=stall.end_ns,
-            facts=(("waited", format_count(stall.cycles, "cycle")),),
+            facts=(
+                ("waited", format_count(stall.cycles, "cycle")),
+                *((("made by", stall.maker.name),) if stall.maker else ()),
+            ),
             cause=stall.cause,
         )
-        for stall in ([] if clock is None else stalls_of(events, clock))
+        for stall in ([] if clock is None else stalls_of(events, clock, others))
     ]
 
 

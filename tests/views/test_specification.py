@@ -148,6 +148,18 @@ def test_weights_of_a_damaged_file_have_no_picture(weighted: Trace):
         replace(weighted, parts={PART: {"tensors": 3}}).part(PART, WeightsRecord)
 
 
+def test_ends_of_whole_weights_have_all_their_digits(trace: Trace):
+    """Two digits would make 130 of 127, which no byte holds."""
+    whole = np.array([-127, 127], np.int8), np.array([-123456, 5], np.int32)
+    record = WeightsRecord.of([("w", "conv_1", array) for array in (*whole, np.array([-1.27, 2]))])
+    text = text_of(weights(replace(trace, parts={PART: record})), 200)
+    assert [line.split()[6:8] for line in text.splitlines() if "conv_1" in line] == [
+        ["-127", "127"],
+        ["-123,456", "5"],
+        ["-1.3", "2"],
+    ]
+
+
 @pytest.mark.browser
 def test_the_chosen_weight_is_shown_next_to_the_table(opened: Any, weighted: Trace):
     watched = opened(weighted, link="pass=2&dock=weights")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import math
 
 from explorer.results import Trace
 from explorer.results.weights import PART, WeightsRecord, WeightTensor
@@ -85,14 +86,22 @@ def _row(tensor: WeightTensor) -> Row:
             "shape": "x".join(map(str, tensor.shape)),
             "type": tensor.element_type,
             "bytes": Cell(value=tensor.size_bytes, exact=format_count(tensor.size_bytes, "byte")),
-            "low": Cell(value=tensor.low, exact=repr(tensor.low)),
-            "high": Cell(value=tensor.high, exact=repr(tensor.high)),
+            "low": Cell(value=tensor.low, text=_end(tensor, tensor.low), exact=repr(tensor.low)),
+            "high": Cell(
+                value=tensor.high, text=_end(tensor, tensor.high), exact=repr(tensor.high)
+            ),
             "mean": tensor.mean,
             "deviation": tensor.deviation,
             "zeros": tensor.zeros,
             "not_finite": tensor.not_finite or None,
         },
     )
+
+
+def _end(tensor: WeightTensor, number: float) -> str:
+    """Of a range: of whole numbers all digits."""
+    is_whole = "int" in tensor.element_type and math.isfinite(number)
+    return f"{int(number):,}" if is_whole else format_error(number)
 
 
 def _pictures(tensor: WeightTensor) -> tuple[Part, ...]:
@@ -118,8 +127,8 @@ def _histogram(tensor: WeightTensor) -> ChartSpec:
             step=WIDTH / max(len(tensor.counts), 1),
             heights=tuple(round((BASE - 4) * count / most, 1) for count in tensor.counts),
         ),
-        Label(x=0, y=HEIGHT - 4, text=format_error(tensor.low)),
-        Label(x=WIDTH, y=HEIGHT - 4, text=format_error(tensor.high), anchor="end"),
+        Label(x=0, y=HEIGHT - 4, text=_end(tensor, tensor.low)),
+        Label(x=WIDTH, y=HEIGHT - 4, text=_end(tensor, tensor.high), anchor="end"),
     )
     title = f"{tensor.name}: elements by value, {most:,} in the highest bar"
     return ChartSpec(title=title, width=WIDTH, height=HEIGHT, marks=marks, moves=WEIGHTS)

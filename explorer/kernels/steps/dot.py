@@ -21,6 +21,7 @@ order, and rounded as the instruction does.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import affine, arith
@@ -175,7 +176,7 @@ def _unsigned_products(
 
 
 def _half_of_byte(value: SSAValue) -> tuple[affine.LoadOp | None, str]:
-    """The load behind ext(ui8), and which of its bits are taken; empty for all."""
+    """The load that ext(ui8) reads, and which of its bits are taken; empty for all."""
     owner = value.owner
     if isinstance(owner, arith.AndIOp) and _constant(owner.rhs) == LOW_BITS:
         return _byte(owner.lhs.owner, arith.ExtUIOp, Signedness.UNSIGNED), LOW
@@ -201,7 +202,7 @@ def _pair(
 
 
 def _unsigned_byte(value: SSAValue) -> affine.LoadOp | None:
-    """The load behind ext(ui8), or ext(i8) - -128."""
+    """The load that ext(ui8) reads, or ext(i8) - -128."""
     owner = value.owner
     wanted = Signedness.UNSIGNED
     if isinstance(owner, arith.SubiOp):
@@ -305,18 +306,7 @@ def _replace(loop: affine.ForOp, product: _Product, fits_pairs: bool) -> None:
         result_types=[sums.results[0].type],
         properties={form: UnitAttr()} if form else {},
     )
-    indices, access_map = linear_map([f.substitute(zero) for f in linear_subscripts(product.store)])
-    store = affine.VectorStoreOp.create(
-        operands=[added.result, product.store.memref, *indices], properties={"map": access_map}
-    )
-    made = [sums, few, filters, added, store]
-    for op in made:
-        op.location = product.store.location
-    block = loop.parent
-    assert block is not None
-    block.insert_ops_before(made, loop)
-    block.detach_op(loop)
-    loop.erase()
+    _put(loop, [sums, few, filters, added], product.store, zero)
 
 
 def _replace_unsigned(loop: affine.ForOp, products: list[_Product]) -> None:
@@ -339,17 +329,25 @@ def _replace_unsigned(loop: affine.ForOp, products: list[_Product]) -> None:
         )
         made += [few, added]
         total = added.result
-    indices, access_map = linear_map([f.substitute(zero) for f in linear_subscripts(first.store)])
-    made.append(
-        affine.VectorStoreOp.create(
-            operands=[total, first.store.memref, *indices], properties={"map": access_map}
-        )
+    _put(loop, made, first.store, zero)
+
+
+def _put(
+    loop: affine.ForOp,
+    made: Sequence[Operation],
+    store: affine.StoreOp,
+    zero: dict[SSAValue, LinearForm],
+) -> None:
+    """The operations in place of the loop, and a store of the vector that the last one makes."""
+    indices, access_map = linear_map([f.substitute(zero) for f in linear_subscripts(store)])
+    stored = affine.VectorStoreOp.create(
+        operands=[made[-1].results[0], store.memref, *indices], properties={"map": access_map}
     )
-    for op in made:
-        op.location = first.store.location
+    for op in (*made, stored):
+        op.location = store.location
     block = loop.parent
     assert block is not None
-    block.insert_ops_before(made, loop)
+    block.insert_ops_before([*made, stored], loop)
     block.detach_op(loop)
     loop.erase()
 

@@ -121,7 +121,7 @@ class QuantizedReference:
     meaning: int
     """Number of the pass whose program says what integers are right."""
     is_measured: bool
-    """Whether what stands between is not judged: integers are scaled by powers of two, whatever the
+    """Whether the values between are not judged: integers are scaled by powers of two, whatever the
     ratios of scales are, or rows become bytes later."""
     changed_scheme: str = ""
     """How the target scales, and how the file says it, where these differ: the pass `first`

@@ -7,7 +7,7 @@
  => %s = top.conv(%qx, %qw, bias = %qb) {...} : i32
     %q = top.requantize(%s) {by = #top.requantization<!top.quantized<ui8, 0.1:0>, float, ...>}
 
-Rows that are multiplied with weights in blocks become bytes where a decision says so (`rows`).
+Rows that are multiplied with weights in blocks become bytes where a decision asks for it (`rows`).
 
 The literal graph computes in floats that stand for integers; this is the arithmetic that such a
 graph stands for, and what onnxruntime makes of it when its optimizations are on.
@@ -95,7 +95,7 @@ class ComputeInIntegers(RulePass):
         return found + self._quantize_rows(rewriter, options)
 
     def _quantize_rows(self, rewriter: RecordedRewriter, options: RewriteOptions) -> list[Rewrite]:
-        """Of the products for which a knob says so."""
+        """Of the products for which a knob asks for it."""
         is_able = self.capabilities.multiplies_blocks
         knobs = list(row_knobs(self.name, rewriter, options, is_able))
         rewriter.artifacts[KNOBS] = tuple(knob for knob, _ in knobs)

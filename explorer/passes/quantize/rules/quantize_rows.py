@@ -74,7 +74,7 @@ class QuantizeRows(Rule):
 
 
 def bytes_of_rows(value: SSAValue) -> QuantizeBlocksOp | None:
-    """What made the bytes that a value stands for; None of other values."""
+    """What made the bytes of which a value has the real numbers; None of other values."""
     real = value.owner
     if not isinstance(real, DequantizeBlocksOp):
         return None

@@ -24,8 +24,8 @@ const STYLES = [
 const OF_INTERFACE = "[data-open], .block-title .sign"; // what opens and closes blocks
 const SHARPNESS = 2; // pixels of a PNG for one of the screen
 
-// The text of an SVG file: the drawing as it is shown, on the ground that it stands on, without
-// buttons. A style that many elements have stands in it once.
+// The text of an SVG file: the drawing as it is shown, on its background, without
+// buttons. It has a style of many elements once.
 export function svgOf(drawing) {
   const box = drawing.getBoundingClientRect();
   const copy = drawing.cloneNode(true);

@@ -393,7 +393,6 @@ class ScatterElementsOp(IndexingOperation):
         """Along the axis the updates come in order, since places may repeat."""
         x, indices, updates = inputs
         axis, size = self.get("axis"), static_shape(self.input)[self.get("axis")]
-        _, combine = SCATTER[self.get("reduction")]
         names = {f"d{i}": extent for i, extent in enumerate(static_shape(self.indices))}
         inner = f"d{axis}"
         loops = {**{n: e for n, e in names.items() if n != inner}, inner: names[inner]}
@@ -404,8 +403,7 @@ class ScatterElementsOp(IndexingOperation):
             position = load_index(s, indices, place, size)
             target = [*place[:axis], position, *place[axis + 1 :]]
             value = load_element(s, updates, place)
-            present = load_element(s, output, target)
-            store_element(s, combine(present, value), output, target)
+            _store_combined(s, self.get("reduction"), value, output, target)
 
         extents = common_extents(x.shape, output.shape)
         d = k.dimensions(**domain(extents))
@@ -458,7 +456,6 @@ class ScatterNdOp(IndexingOperation):
         """The places are walked in order, since coordinates may repeat; a slice is independent."""
         x, indices, updates = inputs
         sizes, depth = static_shape(self.input), indices.shape[-1]
-        _, combine = SCATTER[self.get("reduction")]
         places = {f"place{i}": size for i, size in enumerate(indices.shape[:-1])} or {"place0": 1}
         inner = {f"d{i}": size for i, size in enumerate(sizes[depth:])}
 
@@ -471,8 +468,7 @@ class ScatterNdOp(IndexingOperation):
             ]
             target = [*coordinates, *rest]
             value = load_element(s, updates, [*place, *rest])
-            present = load_element(s, output, target)
-            store_element(s, combine(present, value), output, target)
+            _store_combined(s, self.get("reduction"), value, output, target)
 
         extents = common_extents(x.shape, output.shape)
         d = k.dimensions(**domain(extents))
@@ -481,6 +477,17 @@ class ScatterNdOp(IndexingOperation):
         if output.rank > CHANNELS:
             clear_padding_channels(k, output, extents[CHANNELS])
         return "explicit"
+
+
+def _store_combined(
+    s: ScalarBuilder, reduction: str, value: Scalar, output: Access, target: Sequence[Scalar]
+) -> None:
+    """Stores what a reduction makes of the present element and a value. Where it is the value, the
+    present one is not read: a result of narrow floats is written as it comes then."""
+    if reduction != "none":
+        _, combine = SCATTER[reduction]
+        value = combine(load_element(s, output, target), value)
+    store_element(s, value, output, target)
 
 
 SCATTER: dict[

@@ -184,6 +184,8 @@ def _is_copy(nest: affine.ForOp, source: SSAValue, target: SSAValue) -> bool:
     body = body_of(loop)
     while len(body) == 1 and isinstance(body[0], affine.ForOp):
         body = body_of(body[0])
+    # Of narrow floats a number that nothing reads is widened, too.
+    body = [op for op in body if not op.results or any(r.first_use for r in op.results)]
     if len(body) != 2:
         return False
     load, store = body

@@ -3,7 +3,9 @@
     capacity 8, 1 row a call          past: (1, 4, 3, 16) -> (1, 4, 8, 16)      past_length: 3
                                       present: (1, 4, 8, 16) -> (1, 4, 4, 16)
 
-A caller may give whole arrays and the length, or arrays that are as long as what is valid.
+A caller may give whole arrays and the length, or arrays that are as long as what is valid. These
+are float32 also where the program stores rows in fewer bytes: they are rounded on the way in, and
+what comes out is exact. Whole arrays are as the program has them.
 """
 
 from __future__ import annotations
@@ -60,13 +62,18 @@ def padded(length: ValidLength, inputs: Mapping[str, np.ndarray]) -> dict[str, n
     found = {**inputs, length.name: np.array(rows, np.int64)}
     for value in length.inputs:
         array = inputs.get(value.name)
-        if isinstance(array, np.ndarray) and array.shape[value.axis] != length.capacity:
+        if isinstance(array, np.ndarray) and (
+            value.stored or array.shape[value.axis] != length.capacity
+        ):
             found[value.name] = filled(array, value, length.capacity)
     return found
 
 
 def filled(array: np.ndarray, value: GrowingValue, capacity: int) -> np.ndarray:
-    """An array with zeros after what is valid."""
+    """An array with zeros after what is valid, in the type that the program stores."""
+    if value.stored and array.dtype == np.float32:
+        with np.errstate(over="ignore"):
+            array = array.astype(value.stored)
     shape = list(array.shape)
     shape[value.axis] = capacity
     whole = np.zeros(shape, array.dtype)
@@ -79,6 +86,11 @@ def cut(length: ValidLength, outputs: Mapping[str, np.ndarray], rows: int) -> di
     found = dict(outputs)
     for value in length.outputs:
         if value.name in found:
-            kept = (slice(None),) * value.axis + (slice(rows + value.more),)
-            found[value.name] = np.ascontiguousarray(found[value.name][kept])
+            found[value.name] = valid_part(found[value.name], value, rows)
     return found
+
+
+def valid_part(array: np.ndarray, value: GrowingValue, rows: int) -> np.ndarray:
+    """What is valid of an array of the program, as callers have it: an array of its own."""
+    kept = array[(slice(None),) * value.axis + (slice(rows + value.more),)]
+    return kept.astype(np.float32 if value.stored else array.dtype, order="C")

@@ -3,6 +3,8 @@
 func @main(%past: tensor<1x4x8x16xf32>, %past_length: tensor<i64>)
     {valid_length = {name = "past_length", capacity = 8, rows = 1,
                      inputs = [["past", 2, 0]], outputs = [["present", 2, 1]]}}
+
+A value that is stored in fewer bytes has the type's name after these: ["past", 2, 0, "float16"].
 """
 
 from __future__ import annotations
@@ -48,15 +50,25 @@ def length_of(function: func.FuncOp) -> ValidLength | None:
 
 def _values(values: Sequence[GrowingValue]) -> ArrayAttr[ArrayAttr[Attribute]]:
     return ArrayAttr(
-        [ArrayAttr([StringAttr(v.name), _number(v.axis), _number(v.more)]) for v in values]
+        [
+            ArrayAttr(
+                [
+                    StringAttr(v.name),
+                    _number(v.axis),
+                    _number(v.more),
+                    *([StringAttr(v.stored)] if v.stored else []),
+                ]
+            )
+            for v in values
+        ]
     )
 
 
 def _growing(attribute: Attribute) -> tuple[GrowingValue, ...]:
     assert isinstance(attribute, ArrayAttr)
     return tuple(
-        GrowingValue(_text(name), _integer(axis), _integer(more))
-        for name, axis, more in (entry.data for entry in attribute.data)
+        GrowingValue(_text(name), _integer(axis), _integer(more), *map(_text, stored))
+        for name, axis, more, *stored in (entry.data for entry in attribute.data)
     )
 
 

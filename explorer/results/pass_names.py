@@ -7,6 +7,8 @@ from typing import Literal
 
 PassName = Literal[
     "import",
+    "keep-past",
+    "narrow-past",
     "bind-dimensions",
     "pad-windows",
     "keep-range",

@@ -75,6 +75,9 @@ class OpenDimension:
     size_bytes: int = 8
 
 
+HALF = "float16"
+
+
 @dataclass(frozen=True)
 class GrowingValue:
     """An input or output of which a call uses the first elements of an axis only: as many as the
@@ -83,6 +86,8 @@ class GrowingValue:
     name: str
     axis: int
     more: int = 0
+    stored: str = ""
+    """What float32 is rounded to in the program (`HALF`); empty where nothing is."""
 
 
 @dataclass(frozen=True)

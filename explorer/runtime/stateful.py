@@ -29,7 +29,7 @@ import numpy as np
 from explorer.closing import Closing
 from explorer.errors import DeviceError, InputError
 from explorer.importers.model import State
-from explorer.ir.padding import check_rows, cut, filled, valid_rows
+from explorer.ir.padding import check_rows, cut, filled, valid_part, valid_rows
 from explorer.ir.sizes.symbols import parse
 from explorer.renamed import warn_renamed
 from explorer.results.program import Port, Program, ValidLength
@@ -293,8 +293,7 @@ class StatefulProgram(Closing):
         length = self._shared.length
         for value in () if length is None else length.inputs:
             if value.name in states:
-                kept = (slice(None),) * value.axis + (slice(self._rows),)
-                states[value.name] = np.ascontiguousarray(states[value.name][kept])
+                states[value.name] = valid_part(states[value.name], value, self._rows)
         return states
 
     def _filled(self, states: Mapping[str, np.ndarray]) -> tuple[Mapping[str, np.ndarray], int]:

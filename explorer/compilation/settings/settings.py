@@ -26,6 +26,7 @@ from explorer.passes.simplify.pad_windows import PadWindows
 from explorer.passes.sizes.keep_range import KeepRange
 from explorer.passes.sizes.keep_sizes import KeepSizes
 from explorer.passes.states.keep_past import GrowingPair, KeepPast
+from explorer.passes.states.narrow_past import NarrowPast
 from explorer.quantization.corrections.correct_bias import CorrectBias
 from explorer.quantization.corrections.equalize_layers import EqualizeLayers
 from explorer.quantization.corrections.record import ADAROUND, BIAS, CLE, SMOOTH, Corrections
@@ -113,7 +114,7 @@ def default_pipeline(settings: Settings, device: DeviceRecord | None) -> tuple[P
     sizes = dict(settings.dimensions)
     kept = _kept_sizes(settings)
     if settings.capacity is not None:
-        kept += (KeepPast(settings.pasts, settings.capacity, sizes),)
+        kept += (KeepPast(settings.pasts, settings.capacity, sizes), NarrowPast())
     lowering = Lowering(
         target=target,
         device=device,

@@ -25,7 +25,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from explorer.errors import DeviceError
-from explorer.ir.padding import check_rows, valid_rows
+from explorer.ir.padding import check_rows, valid_part, valid_rows
 from explorer.ir.sizes.calls import Call, Calls, cut_of
 from explorer.results.program import GrowingValue, OpenAxis, Port, Program, ValidLength
 from explorer.runtime.executable import Arrays, check_inputs
@@ -153,7 +153,9 @@ class DirectCalls:
             return {place.name: place.array.copy() for place in bound.outputs}
         more = {value.name: value for value in length.outputs}
         return {
-            place.name: _part(place.array, more.get(place.name), rows).copy()
+            place.name: valid_part(place.array, more[place.name], rows)
+            if place.name in more
+            else place.array.copy()
             for place in bound.outputs
         }
 

@@ -233,7 +233,7 @@ def check_one(arguments: argparse.Namespace) -> int:
                 print_lines(data_lines(accuracy.report))
             print_lines(counted_lines(compilation))
             if calls is not None and not calls.problem:
-                print_lines([f"{calls.calls} calls in turn: largest difference {calls.worst:.1e}"])
+                print_lines([words_of_calls(calls)])
             print_lines(
                 f"{a.function}: {a.written_bytes:,} of {a.planned_bytes:,} planned bytes written"
                 for a in arenas
@@ -318,6 +318,13 @@ def strayed(arenas: Sequence[ArenaRecord]) -> list[str]:
                 f"arena of {arena.function}: the outputs depend on bytes that nothing has written"
             )
     return problems
+
+
+def words_of_calls(calls: CallsVerdict) -> str:
+    text = f"{calls.calls} calls in turn: largest difference {calls.worst:.1e}"
+    if calls.from_source is None:
+        return text
+    return f"{text} from the rounded program, outputs {calls.from_source:.1e} from the source model"
 
 
 def is_right(calls: CallsVerdict | None) -> bool:

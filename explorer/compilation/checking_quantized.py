@@ -14,7 +14,8 @@ what is literally quantized has others: it is measured like what corrects floats
 
 Where weights alone are quantized, the pass that does it says the meaning itself: every later one
 computes floats, and equals it within the tolerance. So does `compute-in-integers` where rows become
-bytes that are multiplied with weights in blocks (`quantize-rows`).
+bytes that are multiplied with weights in blocks (`quantize-rows`), and `narrow-past` where rows of
+a past are stored in fewer bytes.
 
 A model that arrives quantized has integers of its own. Where the target scales by another scheme
 than the file states (`choose-scheme`), or by powers of two (`round-scales`), they become others:
@@ -53,6 +54,7 @@ from explorer.ir.types import QuantizedType, is_float_dtype
 from explorer.passes import QUANTIZATION
 from explorer.passes.quantize.rules.pairs import ChooseScheme
 from explorer.passes.quantize.rules.quantize_rows import QuantizeRows
+from explorer.passes.states.narrow_past import NarrowPast, stored_types
 from explorer.quantization.corrections.correct_bias import CorrectBias
 from explorer.quantization.corrections.moments import Linear
 from explorer.quantization.corrections.round_weights import RoundWeights
@@ -149,8 +151,11 @@ class QuantizedReference:
         # Whoever leaves the integers out has the pairs for a meaning, and weights alone make none.
         deciding = [kind.name for kind in QUANTIZATION if kind.name in names]
         has_bytes = any(map(quantizes_rows, compilation.passes))
+        narrowed = NarrowPast.name if narrows_past(compilation) else ""
         scheme_change = _changed_scheme_at(compilation, first)
-        is_of_weights = quantizing == QuantizeWeights.name or (has_bytes and not scheme_change)
+        is_of_weights = quantizing in (QuantizeWeights.name, narrowed) or (
+            has_bytes and not scheme_change
+        )
         is_first = is_of_weights and not has_bytes
         meaning = names.index(deciding[-1]) if deciding and not is_first else first
         snapshot = compilation.passes[meaning].after
@@ -160,13 +165,13 @@ class QuantizedReference:
             inputs=inputs,
             floats=floats,
             integers=real_tensors(snapshot, values, floats),
-            corrected=min(names.index(name) for name in (*LOSSY, names[first]) if name in names),
+            corrected=min(names.index(n) for n in (*LOSSY, names[first], narrowed) if n in names),
             first=first,
             meaning=meaning,
             is_measured=has_bytes or (scheme is not None and scheme.scheme == SHIFT),
             changed_scheme=scheme_change,
             source_ties=source_ties,
-            rounded=ROUNDED_ROWS if has_bytes else "",
+            rounded=" and ".join(_rounded_words(compilation, has_bytes)),
             has_integers=not is_of_weights,
             outputs=output_kinds(compilation),
         )
@@ -200,7 +205,27 @@ def quantizing_pass(compilation: Compiled) -> str | None:
         for r in compilation.passes
         if r.name in CHOOSING and (changed_scheme(r) or quantizes_rows(r))
     )
-    return next(changed, None)
+    narrowed = NarrowPast.name if narrows_past(compilation) else None
+    return next(changed, narrowed)
+
+
+def narrows_past(compilation: Compiled) -> bool:
+    """Whether rows of a past are stored in fewer bytes than the source has."""
+    return bool(stored_types(compilation.final.program))
+
+
+def meaning_of_stored(compilation: Compiled) -> Snapshot | None:
+    """The program that says what is right of rows that are stored in fewer bytes, and of rows of
+    products that are rounded after that; None where the source says it."""
+    if not narrows_past(compilation):
+        return None
+    later = [r for r in compilation.passes if r.name == NarrowPast.name or quantizes_rows(r)]
+    return later[-1].after
+
+
+def _rounded_words(compilation: Compiled, has_bytes: bool) -> list[str]:
+    found = [f"rows of the past as {kind}" for kind in stored_types(compilation.final.program)]
+    return found + ([ROUNDED_ROWS] if has_bytes else [])
 
 
 def quantizes_rows(result: PassResult) -> bool:
@@ -279,7 +304,7 @@ def check_quantized(
     if reference.has_integers:
         bit_exact = all(is_bit_exact(behind, subject) for subject in subjects[meaning:])
     by_layer, is_rounded = None, subjects[first].name == RoundScales.name
-    if not is_rounded:
+    if not is_rounded and subjects[first].name != NarrowPast.name:
         by_layer = quantization_errors(
             subjects[first - 1].snapshot, subjects[first].snapshot, reference.inputs
         )

@@ -20,6 +20,7 @@ from explorer.session.inputs import Range
 from explorer.session.signatures import Signature, Size
 
 if TYPE_CHECKING:
+    from explorer.compilation.settings.options import CompileOptions
     from explorer.importers import SourceModel
     from explorer.results.program import ValidLength
 
@@ -50,6 +51,20 @@ class GrowingPast:
         while capacity < needed:
             capacity *= 2
         return capacity
+
+    def options(self, options: CompileOptions, capacity: int | None) -> CompileOptions:
+        """With the capacity. Without one there are no rows that are stored: decisions about them
+        are for the other programs."""
+        from explorer.passes.states.narrow_past import NarrowPast, check_types
+
+        decisions = options.get("decisions") or {}
+        own = {a for a in decisions if a.split("/")[0] == NarrowPast.name}
+        check_types(decisions)
+        if capacity is not None:
+            return {**options, "capacity": capacity}
+        if own and options.get("capacity") is None:
+            return {**options, "decisions": {a: decisions[a] for a in decisions if a not in own}}
+        return options
 
     def sizes(
         self, model: SourceModel, dimensions: Mapping[str, int | Range]

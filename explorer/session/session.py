@@ -474,14 +474,13 @@ class Session(Closing, Displayed):
         started = time.perf_counter()
         source = replace(self.model, assumed=self._assumed(given))
         dimensions, ranges = self._buckets.dimensions(given, has_ranges)
-        options: CompileOptions = self._options
         capacity = None
-        if "capacity" not in options and not ranges and has_ranges:
+        if "capacity" not in self._options and not ranges and has_ranges:
             capacity = self._past.capacity(self.model, given)
+        options = self._past.options(self._options, capacity)
         try:
             if capacity is not None:
                 dimensions = self._past.sizes(self.model, dimensions)
-                options = {**options, "capacity": capacity}
             compilation = compile_model(source, self.target, dimensions=dimensions, **options)
         except RangeError as error:
             self._buckets.refuse(dimensions, error.message)

@@ -157,6 +157,8 @@ def test_the_most_helpful_come_first_and_other_targets_after_what_is_not_predict
         ("target/optimize", ("speed", "size"), "", {"seconds", "code_bytes"}),
         ("tile-layers/conv_1/rows", (1, 2), "", {"cycles", "peak_bytes"}),
         ("compute-in-integers/rows/matmul1", ("float", "int8"), "", {"seconds", "sqnr_db"}),
+        ("narrow-past/type/past.0", ("float32", "float16"), "",
+         {"seconds", "peak_bytes", "sqnr_db"}),
         ("plan-memory/budget_bytes", (), "", set()),
         ("order", (), "", set()),
     ],

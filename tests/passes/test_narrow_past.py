@@ -1,0 +1,184 @@
+"""Rows of a past in fewer bytes: NumPy's float16 and onnxruntime's float32 judge."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from runpy import run_path
+from types import SimpleNamespace
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+
+import explorer as ex
+from explorer.cli import main
+from explorer.compilation.checking_calls import check_calls
+from explorer.errors import InputError
+from explorer.importers.onnx.file.reading import from_proto
+from explorer.runtime.stateful import StatefulProgram
+
+decoders = SimpleNamespace(**run_path(str(Path(__file__).with_name("decoders.py"))))
+CAPACITY = 9
+TYPE = "narrow-past/type"
+HALF = {TYPE: "float16"}
+HARD = np.array(
+    [0.0, -0.0, 1e-8, 6e-8, 65504, 65519.9, 65520, -1e9, np.inf, -np.inf, np.nan, 1 + 2**-11],
+    np.float32,
+)
+"""Both zeros, subnormal numbers and less, both sides of the largest one, no numbers, a tie."""
+
+
+def reader(rows: int = 1, columns: int = len(HARD)) -> onnx.ModelProto:
+    """present = concat(past, new), and y = present + 0."""
+
+    def value(name: str, *shape: int | str):
+        return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+
+    nodes = [
+        helper.make_node("Concat", ["past", "new"], ["present"], axis=1),
+        helper.make_node("Neg", ["present"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [value("new", 1, rows, columns), value("past", 1, "p", columns)],
+        [value("present", 1, "all", columns), value("y", 1, "all", columns)],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def halves(array: np.ndarray) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        return array.astype(np.float16).astype(np.float32)
+
+
+@pytest.mark.parametrize("target", ["cpu", "opencl"])
+@pytest.mark.parametrize("isolated", [False, True])
+def test_a_row_is_rounded_once_when_it_is_appended(target: str, isolated: bool):
+    compilation = ex.compile(from_proto(reader()), target, capacity=4, decisions=HALF)
+    with compilation.open(isolated=isolated, remembers=True) as program:
+        for call in range(3):
+            new = np.roll(HARD, call)[None, None]
+            found = program.run({"new": new})["y"]
+            assert found.dtype == np.float32
+            np.testing.assert_array_equal(found[:, call:], -halves(new))
+        before = program.state()["past"]
+        assert before.dtype == np.float32
+        np.testing.assert_array_equal(before[:, 2:], halves(np.roll(HARD, 2)[None, None]))
+        program.load({"past": before[:, :2]})  # what it gives, it takes as it is
+        other = program.fork()
+        program.reset()
+        np.testing.assert_array_equal(other.state()["past"], before[:, :2])
+        assert program.state()["past"].shape == (1, 0, len(HARD))
+        program.load({"past": 3 * HARD[None, None]})
+        np.testing.assert_array_equal(program.state()["past"], halves(3 * HARD[None, None]))
+        with pytest.raises(InputError, match="float16"):
+            program.load({"past": np.zeros((1, 1, len(HARD)))})
+        other.close()
+
+
+def test_a_call_takes_and_gives_float32():
+    compilation = ex.compile(from_proto(reader()), capacity=3, decisions=HALF)
+    for rows in range(3):
+        past = np.stack([np.roll(HARD, 5 + row) for row in range(rows)] or [HARD])[None, :rows]
+        found = compilation.run({"new": HARD[None, None], "past": past})
+        expected = halves(np.concatenate([past, HARD[None, None]], axis=1))
+        np.testing.assert_array_equal(found["present"], expected)
+        np.testing.assert_array_equal(found["y"], -expected)
+
+
+def test_states_take_half_the_bytes_and_are_written_where_they_lie():
+    model = from_proto(decoders.exported("compared", 2))
+    plain = ex.compile(model, dimensions={"seq": 1}, capacity=CAPACITY)
+    half = plain.fork(decisions=HALF)
+    sizes = [
+        sum(p.size_bytes for p in c.program.inputs if p.name.startswith("past_key"))
+        for c in (plain, half)
+    ]
+    assert sizes[0] == 2 * sizes[1] > 0
+    assert set(half["write-in-place"].artifacts["state copies"].values()) == {""}
+    knobs = [knob for knob in half.knobs if knob.address.startswith(f"{TYPE}/")]
+    assert [k.value for k in knobs] == ["float16"] * 2
+    one = plain.fork(decisions={f"{TYPE}/past_key_values.0.key": "float16"})
+    types = {p.name: p.element_type for p in one.program.inputs}
+    assert types["past_key_values.0.key"] == "float16"
+    assert types["past_key_values.0.value"] == "float32"
+    again = one.fork(decisions={f"{TYPE}/past_key_values.0.key": "float32"})
+    assert again.program.arena_bytes == plain.program.arena_bytes
+
+
+def test_other_types_are_refused_by_address():
+    model = from_proto(reader())
+    with pytest.raises(InputError, match="narrow-past/type/past cannot be 'float8'"):
+        ex.compile(model, capacity=3, decisions={TYPE: "float8"})
+    with pytest.raises(InputError, match="no decision has the address 'narrow-past/type'"):
+        ex.compile(model, dimensions={"p": 3}, decisions=HALF)
+
+
+@pytest.mark.parametrize(("kind", "shared"), [("given mask", 2), ("table", 1)])
+def test_every_pass_is_held_to_the_declared_rounding(kind: str, shared: int):
+    model = from_proto(decoders.exported(kind, shared))
+    compilation = ex.compile(model, dimensions={"seq": 1}, capacity=4, decisions=HALF)
+    accuracy = compilation.accuracy()
+    assert accuracy.passed
+    assert accuracy.report.rounded == "rows of the past as float16"
+    logits = next(o for o in accuracy.report.float_outputs if o.tensor == "logits")
+    assert 1e-6 < logits.max_relative < 1e-2
+
+
+def test_calls_in_turn_are_held_to_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    proto = decoders.exported("no mask")
+    options = {"dimensions": {"seq": 1}, "capacity": 4}
+    verdict = check_calls(ex.compile(from_proto(proto), **options, decisions=HALF), 6)
+    assert verdict.passed and verdict.calls == 6
+    assert verdict.from_source is not None and 1e-6 < verdict.from_source < 1e-2
+    assert check_calls(ex.compile(from_proto(proto), **options), 2).from_source is None
+    path = tmp_path / "decoder.onnx"
+    onnx.save(proto, path)
+    command = ["check", str(path), "--dim", "seq=1", "--capacity", "4", "--calls", "3", "--json"]
+    assert main([*command, "--decide", f"{TYPE}=float16"]) == 0
+    assert json.loads(capsys.readouterr().out)["calls"]["from_source"] > 0
+
+
+@pytest.mark.parametrize("wrong", [lambda x: x * 1.01, lambda x: np.trunc(x * 512) / 512])
+def test_rows_that_are_rounded_otherwise_are_found(wrong, monkeypatch: pytest.MonkeyPatch):
+    run = StatefulProgram.run
+
+    def other(self, inputs):
+        outputs = run(self, inputs)
+        self.load({name: halves(wrong(array)) for name, array in self.state().items()})
+        return outputs
+
+    monkeypatch.setattr(StatefulProgram, "run", other)
+    model = from_proto(decoders.exported("no mask"))
+    compilation = ex.compile(model, dimensions={"seq": 1}, capacity=4, decisions=HALF)
+    verdict = check_calls(compilation, 3)
+    assert verdict.calls == 1 and "is off by" in verdict.problem
+
+
+def test_a_step_is_near_to_float32_and_the_same_in_a_session():
+    proto = decoders.exported("compared")
+    judge = onnxruntime.InferenceSession(proto.SerializeToString())
+    names = [value.name for value in judge.get_outputs()]
+    past = {
+        value.name: np.random.default_rng(1).standard_normal((1, value.shape[1], 5, 8), np.float32)
+        for value in judge.get_inputs()[1:]
+    }
+    given = {"input_ids": np.array([[3]]), **past}
+    expected = dict(zip(names, judge.run(None, given), strict=True))
+    with ex.Session(from_proto(proto), isolated=False, decisions=HALF) as session:
+        found = session.run(given)
+        prompt = {n: a[:, :, :0] for n, a in past.items()}
+        whole = session.run({"input_ids": np.array([[3, 1]]), **prompt})  # nothing is stored yet
+    for name in names:
+        np.testing.assert_allclose(found[name], expected[name], rtol=5e-3, atol=2e-3)
+    stored = found["present.0.key"][:, :, :5]
+    np.testing.assert_array_equal(stored, halves(past["past_key_values.0.key"]))
+    prompt_keys = judge.run(["present.0.key"], {"input_ids": np.array([[3, 1]]), **prompt})[0]
+    np.testing.assert_allclose(whole["present.0.key"], prompt_keys, rtol=1e-5, atol=1e-6)
+    with pytest.raises(InputError, match="cannot be 'half'"):
+        ex.Session(from_proto(proto), decisions={TYPE: "half"}).run(given)
+

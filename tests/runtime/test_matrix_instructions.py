@@ -256,3 +256,34 @@ def test_a_nest_that_no_matrix_instruction_computes_is_refused(loop, reason):
     reorder(nest, "k m n")
     with pytest.raises(ScheduleError, match=reason):
         matrix_tiles(nest, loop)
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="another architecture")
+def test_pieces_of_one_group_are_multiplied_by_dot_products(tmp_path):
+    """A tile would have 4 of 64 bytes of each piece; sums stay in registers, not in a buffer."""
+    text = """
+    <ir_version: 9, opset_import: ["" : 17]>
+    one_channel (uint8[1,1,16,64] x) => (uint8[1,32,16,64] y) {
+      y = QLinearConv <pads = [1, 1, 1, 1]> (x, scale, zero, w, scale, still, wide, zero)
+    }"""
+    model = onnx.parser.parse_model(text)
+    arrays = {
+        "w": np.random.default_rng(0).integers(-64, 64, (32, 1, 3, 3)).astype(np.int8),
+        "scale": np.array(0.05, np.float32),
+        "wide": np.array(0.5, np.float32),
+        "zero": np.array(97, np.uint8),
+        "still": np.array(0, np.int8),
+    }
+    for name, array in arrays.items():
+        model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+    onnx.save(model, tmp_path / "one.onnx")
+    target = load_target("cpu", {"processor": "sapphirerapids"})
+    try:
+        compilation = explorer.compile(tmp_path / "one.onnx", target, tuned=False)
+    except ExplorerError as error:
+        pytest.skip(f"a compiler that does not know AMX: {error}")
+    chosen = {k.address: k.value for k in compilation.knobs}
+    (schedule,) = (a for a in chosen if "/conv" in a and a.endswith("/schedule"))
+    assert chosen[schedule] == "dot"
+    assert not any(address.endswith("/instruction") for address in chosen)
+    assert not any("scratch" in p.buffer.id for p in compilation.memory.placements)

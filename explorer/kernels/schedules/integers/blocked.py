@@ -97,7 +97,9 @@ def schedule_integer_convolution(
     blocks = extent_of(nest.loop("o")) // block
     narrow = for_split_signs if SPLITS_SIGNS in nest.function.attributes else None
     products = PRODUCTS if uses_dot else 1
-    plane = plane_tile_of(extent_of(nest.loop("j")), blocks) if uses_dot and not narrow else None
+    # A piece of a row has more than one group of products, or a matrix instruction is mostly idle.
+    fills_pieces = uses_dot and not narrow and source_block > PRODUCTS
+    plane = plane_tile_of(extent_of(nest.loop("j")), blocks) if fills_pieces else None
     if plane is not None:
         depth = prod(extent_of(nest.loop(name)) for name in "cpq")
         why = why_plane_tiles(machine, plane, depth)

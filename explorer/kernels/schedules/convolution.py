@@ -47,7 +47,7 @@ from explorer.kernels.schedules.plane import (
 from explorer.kernels.schedules.schedule import Schedule
 from explorer.kernels.schedules.tiled_steps import MAX_UPDATES, fuse_around, hold_vectors
 from explorer.kernels.steps.mark import unroll
-from explorer.kernels.steps.pack import Pack, block_of
+from explorer.kernels.steps.pack import Pack, block_of, blocked_pack
 from explorer.kernels.steps.prefetch import prefetch
 from explorer.kernels.steps.registers import accumulate
 from explorer.kernels.steps.restructure import split
@@ -83,10 +83,24 @@ def operands_of(nest: LoopNest) -> Operands | None:
     return Operands(source, weights[0], result)
 
 
+def result_block(nest: LoopNest, packs: Mapping[str, Pack]) -> int:
+    """Channels per block of the output; 0 where it is no blocked tensor."""
+    outputs = [name for name, role in nest.roles.items() if role == "output"]
+    return block_of(packs.get(outputs[0])) if len(outputs) == 1 else 0
+
+
+def with_sums(nest: LoopNest, packs: Mapping[str, Pack], result: str) -> dict[str, Pack]:
+    """The layouts, and that of sums in a buffer of their own, which are blocked as the output is:
+    they have one where what follows them has no vector form."""
+    if nest.roles.get(result) != "scratch":
+        return dict(packs)
+    return {**packs, result: tuple(blocked_pack(result_block(nest, packs)))}
+
+
 def is_blocked_convolution(nest: LoopNest, packs: Mapping[str, Pack], dimensions: str) -> bool:
     """Whether the main statement iterates over just `dimensions` into a blocked float32 output."""
     operands = operands_of(nest)
-    if operands is None or not block_of(packs.get(operands.result)):
+    if operands is None or not result_block(nest, packs):
         return False
     (main,) = nest.statements("main")
     if {name_of(loop) for loop in perfect_chain(main)} != set(dimensions.split()):
@@ -102,7 +116,7 @@ def schedule_convolution(
     nest = schedule.nest
     operands = operands_of(nest)
     assert operands is not None
-    block = block_of(packs[operands.result])
+    block = result_block(nest, packs)
     source_block = block_of(packs.get(operands.source))
     blocks = _blocks(nest, block)
     tile, channel_unroll = _choose_tile(nest, machine, choices, blocks, source_block)
@@ -129,7 +143,7 @@ def schedule_convolution(
         at = reduction.split()[-1] + suffix
         hold_vectors(schedule, machine, at, operands.weight, points, vectors)
     fuse_around(schedule, operands.result, choices, machine)
-    pack_arguments(schedule, packs)
+    pack_arguments(schedule, with_sums(nest, packs, operands.result))
     schedule.pack(operands.weight, _weight_pack(vectors, block, source_block))
     vectorize_lanes(schedule, tails)
     mark_plane(schedule, tails, "ip i jp j ov" + (" cu" if channel_unroll > 1 else ""))
@@ -164,7 +178,7 @@ def schedule_depthwise(
     nest = schedule.nest
     operands = operands_of(nest)
     assert operands is not None
-    block = block_of(packs[operands.result])
+    block = result_block(nest, packs)
     window = window_of(nest, MAX_UPDATES)
     tile = choose_depthwise_tile(nest, machine, choices, window)
     lanes = split_channels(schedule, 1, block)
@@ -172,7 +186,7 @@ def schedule_depthwise(
     for suffix in tails:
         schedule.apply(accumulate, at="p" + suffix, buffer=operands.result)
     fuse_around(schedule, operands.result, choices)
-    pack_arguments(schedule, packs)
+    pack_arguments(schedule, with_sums(nest, packs, operands.result))
     rank = len(shape_of(nest.buffer(operands.weight)))
     middle = [(d, 1, None) for d in range(1, rank)]
     schedule.pack(operands.weight, [(0, block, None), *middle, (0, 1, block)])

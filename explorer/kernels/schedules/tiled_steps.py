@@ -14,6 +14,7 @@ from explorer.kernels.loops.lowering import innermost_operations
 from explorer.kernels.printing.languages import language_named
 from explorer.kernels.schedules.choices import Choices
 from explorer.kernels.schedules.machine import Machine
+from explorer.kernels.schedules.plain import contract_scratch
 from explorer.kernels.schedules.schedule import Schedule
 from explorer.kernels.steps.fuse import fuse_consumer, fuse_producer
 from explorer.kernels.steps.registers import hold
@@ -73,3 +74,4 @@ def fuse_around(
         schedule.apply(fuse_consumer, statement="epilogue", buffer=result)
         if crowds and machine and language_named(machine.language).holds_vectors:
             schedule.attempt(settle, buffer=SUMS)
+    contract_scratch(schedule)

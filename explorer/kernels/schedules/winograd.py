@@ -19,7 +19,12 @@ from explorer.kernels.loops.nest import LoopNest, ScheduleError, extent_of, shap
 from explorer.kernels.loops.row_wise import size_of_kernel
 from explorer.kernels.printing.languages import language_named
 from explorer.kernels.schedules.choices import Choices, divisors
-from explorer.kernels.schedules.convolution import operands_of, schedule_convolution
+from explorer.kernels.schedules.convolution import (
+    operands_of,
+    result_block,
+    schedule_convolution,
+    with_sums,
+)
 from explorer.kernels.schedules.machine import Machine
 from explorer.kernels.schedules.plain import finish_statements, pack_arguments
 from explorer.kernels.schedules.schedule import Schedule
@@ -66,7 +71,7 @@ def schedule_winograd(
     nest = schedule.nest
     operands = operands_of(nest)
     assert operands is not None
-    block = block_of(packs[operands.result])
+    block = result_block(nest, packs)
     layer = layer_of(nest, block)
     best = predict_winograd(layer, outputs, machine.costs).plan
     assert best is not None, "a Winograd form has a plan"
@@ -96,7 +101,7 @@ def schedule_winograd(
     for suffix, _ in pieces:
         schedule.apply(forward, loop="clear_p" + suffix)
     fuse_around(schedule, operands.result, choices)
-    pack_arguments(schedule, packs)
+    pack_arguments(schedule, with_sums(nest, packs, operands.result))
     schedule.pack(operands.weight, _weight_pack(plan.vectors, block))
     for buffer, channel in ((INPUT, 3), (PRODUCT, 3), (PADDED, 1), (UNCUT, 1)):
         if buffer in nest.buffers:
@@ -153,7 +158,7 @@ def predict_forms(
     is_open = bool(size_of_kernel(nest.function) or extents_of_kernel(nest.function))
     if operands is None or is_open or machine.processor != "cpu":
         return {}
-    block = block_of(packs.get(operands.result))
+    block = result_block(nest, packs)
     if not block or block_of(packs.get(operands.source)) != block:
         return {}
     try:

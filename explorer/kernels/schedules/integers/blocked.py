@@ -35,7 +35,12 @@ from explorer.kernels.loops.nest import (
 )
 from explorer.kernels.printing.languages import language_named
 from explorer.kernels.schedules.choices import Choices, divisors
-from explorer.kernels.schedules.convolution import Operands, operands_of
+from explorer.kernels.schedules.convolution import (
+    Operands,
+    operands_of,
+    result_block,
+    with_sums,
+)
 from explorer.kernels.schedules.integers.kinds import keep_offsets
 from explorer.kernels.schedules.integers.matrix_instructions import (
     plane_tile_of,
@@ -43,7 +48,7 @@ from explorer.kernels.schedules.integers.matrix_instructions import (
 )
 from explorer.kernels.schedules.integers.split_signs import for_split_signs
 from explorer.kernels.schedules.machine import Machine
-from explorer.kernels.schedules.plain import contract_scratch, finish_statements, pack_arguments
+from explorer.kernels.schedules.plain import finish_statements, pack_arguments
 from explorer.kernels.schedules.plane import (
     choose_depthwise_tile,
     choose_plane_tile,
@@ -57,7 +62,7 @@ from explorer.kernels.schedules.schedule import Schedule
 from explorer.kernels.schedules.tiled_steps import MAX_UPDATES, fuse_around
 from explorer.kernels.steps.dot import PRODUCTS, SPLITS_SIGNS, dot
 from explorer.kernels.steps.matrix_tiles import MATRIX, matrix_tiles
-from explorer.kernels.steps.pack import Pack, block_of, blocked_pack
+from explorer.kernels.steps.pack import Pack, block_of
 from explorer.kernels.steps.registers import accumulate
 from explorer.kernels.steps.restructure import split
 
@@ -72,7 +77,7 @@ def is_blocked_integer_convolution(
 ) -> bool:
     """Products of bytes that are summed up over just `dimensions` into a blocked result."""
     operands = operands_of(nest)
-    if operands is None or not _block(nest, packs):
+    if operands is None or not result_block(nest, packs):
         return False
     (main,) = nest.statements("main")
     if {name_of(loop) for loop in perfect_chain(main)} != set(dimensions.split()):
@@ -80,7 +85,7 @@ def is_blocked_integer_convolution(
     kinds = {nest.name_of_buffer(a.memref): element_name(a.memref) for a in accesses_in(main)}
     is_bytes = kinds[operands.source] in BYTES and kinds[operands.weight] == "i8"
     source_block = block_of(packs.get(operands.source))
-    block = _block(nest, packs)
+    block = result_block(nest, packs)
     is_fed = source_block == block if dimensions == DEPTHWISE else source_block >= PRODUCTS
     return is_bytes and kinds[operands.result] == SUMS and is_fed
 
@@ -92,7 +97,7 @@ def schedule_integer_convolution(
     nest = schedule.nest
     operands = operands_of(nest)
     assert operands is not None
-    block, source_block = _block(nest, packs), block_of(packs[operands.source])
+    block, source_block = result_block(nest, packs), block_of(packs[operands.source])
     uses_dot = language_named(machine.language).has_dots
     blocks = extent_of(nest.loop("o")) // block
     narrow = for_split_signs if SPLITS_SIGNS in nest.function.attributes else None
@@ -140,7 +145,7 @@ def _schedule_matrix(
     nest = schedule.nest
     operands = operands_of(nest)
     assert operands is not None
-    block, source_block = _block(nest, packs), block_of(packs[operands.source])
+    block, source_block = result_block(nest, packs), block_of(packs[operands.source])
     width, blocks = extent_of(nest.loop("j")), extent_of(nest.loop("o")) // block
     why = why or "as many pixels as a tile of AMX has rows"
     pixels = choices.number("pixels", best.pixels, range(2, min(width, MAX_UPDATES) + 1), why)
@@ -161,7 +166,7 @@ def schedule_integer_depthwise(
     nest = schedule.nest
     operands = operands_of(nest)
     assert operands is not None
-    block = _block(nest, packs)
+    block = result_block(nest, packs)
     taps = extent_of(nest.loop("p")) * extent_of(nest.loop("q"))
     most = max(1, MAX_UPDATES // taps)  # taps are always written out
     window = window_of(nest, MAX_UPDATES, needs_registers=False)
@@ -192,11 +197,7 @@ def _finish(
     for suffix in tails:
         schedule.apply(accumulate, at=first + suffix, buffer=operands.result)
     fuse_around(schedule, operands.result, choices)
-    contract_scratch(schedule)
-    held = {}
-    if nest.roles.get(operands.result) == "scratch":  # the epilogue has no vector form
-        held = {operands.result: tuple(blocked_pack(_block(nest, packs)))}
-    pack_arguments(schedule, {**packs, **held})
+    pack_arguments(schedule, with_sums(nest, packs, operands.result))
     schedule.pack(operands.weight, filters)
     for suffix in tails if uses_dot else ():
         schedule.apply(dot, lanes="oi" + suffix, products="cu" + suffix)
@@ -208,12 +209,6 @@ def _finish(
     else:
         mark_plane(schedule, tails, "ip i jp j ov", ("p", "q") if first == "p" else ())
     finish_statements(schedule, machine)
-
-
-def _block(nest: LoopNest, packs: Mapping[str, Pack]) -> int:
-    """Channels per block of the output; 0 where it is no blocked tensor."""
-    outputs = [name for name, role in nest.roles.items() if role == "output"]
-    return block_of(packs.get(outputs[0])) if len(outputs) == 1 else 0
 
 
 def _dot_filters(vectors: int, block: int, source_block: int) -> Pack:

@@ -38,7 +38,7 @@ from explorer.kernels.printing.languages import language_named
 from explorer.kernels.schedules.choices import Choices
 from explorer.kernels.schedules.machine import Machine
 from explorer.kernels.schedules.partition import Piece, column_pieces, row_pieces
-from explorer.kernels.schedules.plain import contract_scratch, finish_statements
+from explorer.kernels.schedules.plain import finish_statements
 from explorer.kernels.schedules.schedule import Schedule
 from explorer.kernels.schedules.tiled_steps import MAX_UPDATES, fuse_around, split_or_keep
 from explorer.kernels.steps.distribute import distribute, localize
@@ -102,7 +102,6 @@ def schedule_byte_blocks(
     homes = " ".join(tile.home for tile in tiles)
     schedule.apply(localize, buffer=SUMS, at=homes)
     fuse_around(schedule, result, choices)
-    contract_scratch(schedule)
     for name, is_bytes in layouts.items():
         schedule.pack(name, _in_tiles(vectors if columns >= lanes else 1, lanes, is_bytes))
     for tile in tiles:

@@ -47,7 +47,7 @@ from explorer.kernels.schedules.partition import (
     column_pieces,
     row_pieces,
 )
-from explorer.kernels.schedules.plain import contract_scratch, finish_statements
+from explorer.kernels.schedules.plain import finish_statements
 from explorer.kernels.schedules.schedule import Schedule
 from explorer.kernels.schedules.tiled_steps import MAX_UPDATES, fuse_around, split_or_keep
 from explorer.kernels.steps.dot import PAIR, PRODUCTS, SPLITS_SIGNS, dot
@@ -176,7 +176,6 @@ def schedule_integer_matmul(
         else:
             inside.extend([*mp, *nv])
     fuse_around(schedule, operands.result, choices)
-    contract_scratch(schedule)
     if not is_packed:
         layout = [(1, lanes, None), (0, together, None), (1, 1, lanes), (0, 1, together)]
         schedule.pack(operands.weight, layout)
@@ -207,7 +206,6 @@ def _schedule_few_columns(
     schedule.apply(reorder, order="n m k")
     schedule.apply(accumulate, at="k", buffer=operands.result)
     fuse_around(schedule, operands.result, choices)
-    contract_scratch(schedule)
     schedule.pack(operands.weight, [(1, 1, None), (0, 1, None)])
     schedule.apply(parallel, loops="n m")
     finish_statements(schedule, machine)

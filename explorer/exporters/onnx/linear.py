@@ -80,6 +80,8 @@ def _forbid_integers(op: ConvOp | MatMulOp) -> None:
     fused = (op.residual, op.fused_activation, op.rounded_type)
     if any(part is not None for part in fused):
         forbid_quantized(op)
+    if op.result_type is not None:
+        raise Unwritable("it quantizes its result")
     if any(getattr(op, name, None) is not None for name in OF_INTEGERS):
         raise Unwritable("it multiplies integers whose zero points are subtracted by it")
 

@@ -51,6 +51,7 @@ from explorer.ir.top.support.operands import (
 from explorer.ir.top.support.quantized_scalars import table_reads
 from explorer.ir.top.support.windows import SPATIAL, WINDOW, window_output
 from explorer.ir.types import (
+    QuantizedType,
     element_type_of,
     is_static,
     shape_of,
@@ -90,6 +91,8 @@ class ConvOp(Differentiable, MixesAxes, Blockable, Windowed, FusedOperation):
     alpha = opt_prop_def(FloatAttr)
     beta = opt_prop_def(FloatAttr)
     rounding = opt_prop_def(Attribute)
+    to = opt_prop_def(QuantizedType)
+    taken_as = opt_prop_def(QuantizedType)
     requantization = opt_prop_def(RequantizationAttr)
     subtracted = opt_prop_def(IntegerAttr)
     splits_signs = opt_prop_def(BoolAttr)
@@ -229,7 +232,7 @@ class ConvOp(Differentiable, MixesAxes, Blockable, Windowed, FusedOperation):
                 negative = np.minimum(operands[1].astype(np.float64), 0).sum(axis=axes)
                 result = result + negative.reshape(-1, *[1] * rank)
             return (self.finish_integers(result, bias, residual, given),)
-        return (self.finish_meaning(result, bias, residual).astype(x.dtype),)
+        return (self.finish_meaning(result, bias, residual),)
 
     def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
         x, w, bias, residual = self.split_operands(inputs)
@@ -291,7 +294,9 @@ class ConvOp(Differentiable, MixesAxes, Blockable, Windowed, FusedOperation):
                 reductions=" ".join([*channels, *window]),
                 accumulates=True,
             )
-            self.define_epilogue(k, domain, lambda *d: d[1], bias, residual, output, held, given)
+            self.define_epilogue(
+                k, domain, lambda *d: d[1], bias, residual, output, held, given, factors
+            )
             self.define_requantization(k, domain, held, output, factors)
             return "convolution" if group == 1 else "depthwise"
         per_group = o // group
@@ -311,7 +316,9 @@ class ConvOp(Differentiable, MixesAxes, Blockable, Windowed, FusedOperation):
             reductions=" ".join(["c", *window]),
             accumulates=True,
         )
-        self.define_epilogue(k, domain, lambda *d: d[1], bias, residual, output, held, given)
+        self.define_epilogue(
+            k, domain, lambda *d: d[1], bias, residual, output, held, given, factors
+        )
         self.define_requantization(k, domain, held, output, factors)
         return "grouped_convolution"
 
@@ -332,6 +339,6 @@ class ConvOp(Differentiable, MixesAxes, Blockable, Windowed, FusedOperation):
         return f"{kind} {window}{self.label_suffix()}"
 
     def operand_gradient(self, index: int, g: SSAValue, build: GradientBuild) -> SSAValue:
-        if self.requantizes is not None or self.fused_activation is not None:
+        if self.rounds or self.fused_activation is not None:
             raise NotDifferentiable
         return convolution_gradient(self, index, g, build)

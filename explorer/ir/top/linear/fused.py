@@ -1,10 +1,12 @@
 """What is fused into convolution and matrix multiplication.
 
-    y = round(activation(conv(x, w) + bias + residual))
+    y = requantize(quantize(round(activation(conv(x, w) + bias + residual))))
 
 The fused parts are operands and properties of the operation itself: `bias` and `residual` are
 optional operands, `activation` names a kind of `top.unary`, `rounding` a narrower type of floats
-(f16, bf16) whose numbers the result holds: what was computed wide, and means that type.
+(f16, bf16) whose numbers the result holds: what was computed wide, and means that type. `to`
+quantizes a result of f32; `requantization` takes its numbers as those of `to` or of `taken_as`,
+which are the same numbers with other scales.
 """
 
 from __future__ import annotations
@@ -129,7 +131,7 @@ class FusedOperation(Parameterized, SizeConstrained, IntegerProduct):
         if narrow is not None:
             with np.errstate(over="ignore"):
                 result = result.astype(numpy_dtype(narrow)).astype(result.dtype)
-        return result
+        return result if self.result_type is None else self.quantized_array(result)
 
     def define_init(
         self,
@@ -190,8 +192,11 @@ class FusedOperation(Parameterized, SizeConstrained, IntegerProduct):
         output: Access,
         held: Access,
         given: RunTime,
+        tables: Sequence[Access] = (),
     ) -> None:
-        """The last statement: scale, bias, residual, activation and rounding, point by point.
+        """The last statement: scale, bias, residual, activation, rounding, quantization, by point.
+
+        `tables` has the factors of a requantization.
 
         A sum of floats that began as the bias would round each of its steps to the bias's last
         digit: of a large one and small products that takes a digit of the result.
@@ -204,21 +209,26 @@ class FusedOperation(Parameterized, SizeConstrained, IntegerProduct):
             return
         d = k.dimensions(**dimensions)
         channel = bias_subscript(*d)
+        is_quantized = self.result_type is not None
         factors = [f for f in (given.scale, given.channel_scales) if f is not None]
         addends = [] if bias is None else [bias.at(channel)]
         addends += [residual.broadcast(d)] if residual is not None else []
         reads = [f.at(0 if f.shape in ((), (1,)) else channel) for f in factors]
+        scaled = len(addends) + len(reads)
+        reads += table_reads(tables, channel) if is_quantized else []
         reads += [held.at(*d)] if is_apart else []
 
         def body(s: ScalarBuilder, *values: Scalar) -> Scalar:
             others, y = values[: len(addends)], values[-1]
             if is_scaled:
-                first, *rest = values[len(addends) : -1]
+                first, *rest = values[len(addends) : scaled]
                 y = y.convert(F32) * math.prod(rest, start=first)
             for other in others:
                 y = y + other
             if fused is not None:
                 y = apply_unary(s, fused[0], y, fused[1], fused[2])
+            if is_quantized:
+                return self.quantized_scalar(y, *values[scaled:-1])
             return y if narrow is None else y.convert(narrow).widened()
 
         k.generic("epilogue", [*addends, *reads], output.at(*d), body, accumulates=not is_apart)
@@ -231,6 +241,8 @@ class FusedOperation(Parameterized, SizeConstrained, IntegerProduct):
             parts.append(str(self.get("activation")))
         if self.properties.get("rounding") is not None:
             parts.append("round")
+        if self.result_type is not None:
+            parts.append("quantize")
         if self.requantizes is not None:
             parts.append("requantize")
         return "".join(f" + {p.replace('_', ' ')}" for p in parts)

@@ -47,6 +47,7 @@ from explorer.ir.top.support.operands import (
     require_slices,
 )
 from explorer.ir.types import (
+    QuantizedType,
     element_type_of,
     is_static,
     shape_of,
@@ -90,6 +91,8 @@ class MatMulOp(Differentiable, Reshapable, FusedOperation):
     alpha = opt_prop_def(FloatAttr)
     beta = opt_prop_def(FloatAttr)
     rounding = opt_prop_def(Attribute)
+    to = opt_prop_def(QuantizedType)
+    taken_as = opt_prop_def(QuantizedType)
     requantization = opt_prop_def(RequantizationAttr)
     subtracted = opt_prop_def(IntegerAttr)
     fits_pairs = opt_prop_def(BoolAttr)
@@ -224,7 +227,9 @@ class MatMulOp(Differentiable, Reshapable, FusedOperation):
                 reductions="k",
                 accumulates=True,
             )
-        self.define_epilogue(k, domain, lambda *d: d[-1], bias, residual, output, held, given)
+        self.define_epilogue(
+            k, domain, lambda *d: d[-1], bias, residual, output, held, given, factors
+        )
         self.define_requantization(k, domain, held, output, factors)
         return "matmul"
 
@@ -290,7 +295,7 @@ class MatMulOp(Differentiable, Reshapable, FusedOperation):
         return f"matmul{self.label_suffix()}"
 
     def operand_gradient(self, index: int, g: SSAValue, build: GradientBuild) -> SSAValue:
-        if self.requantizes is not None or self.fused_activation is not None:
+        if self.rounds or self.fused_activation is not None:
             raise NotDifferentiable
         if index == 0:
             return build.matmul(g, _turned(self.right, build))

@@ -134,6 +134,10 @@ class MatMulBlocksOp(FusedOperation):
         """Nothing: what it makes is real."""
 
     @property
+    def result_type(self) -> None:
+        """None: what it makes is real."""
+
+    @property
     def is_quantizable(self) -> bool:
         return False
 

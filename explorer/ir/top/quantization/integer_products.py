@@ -55,6 +55,8 @@ from explorer.ir.top.support.quantized_scalars import (
     requantization_tables,
     requantized_array,
     requantized_scalar,
+    stored_array,
+    stored_scalar,
     table_reads,
     zero_table,
 )
@@ -147,6 +149,23 @@ class IntegerProduct(Quantizable, RowWise):
         return self.requantization  # pyright: ignore[reportAttributeAccessIssue]
 
     @property
+    def result_type(self) -> QuantizedType | None:
+        """What a product of f32 is quantized as; None where it is not."""
+        return self.to  # pyright: ignore[reportAttributeAccessIssue]
+
+    @property
+    def requantized_type(self) -> QuantizedType | None:
+        """The type of the numbers that `requantization` takes."""
+        if self.result_type is None:
+            return self.sums
+        return self.taken_as or self.result_type  # pyright: ignore[reportAttributeAccessIssue]
+
+    @property
+    def rounds(self) -> bool:
+        """Whether the result is made of whole numbers by `quantize` or `requantize`."""
+        return self.result_type is not None or self.requantizes is not None
+
+    @property
     def sums(self) -> QuantizedType | None:
         """Element type of the sums; None for products of plain numbers."""
         left, right = (element_type_of(operand) for operand in list(self.operands)[:2])
@@ -201,6 +220,8 @@ class IntegerProduct(Quantizable, RowWise):
     def product_element(self) -> Attribute:
         """Element type of the result."""
         sums, by, run_time = self.sums, self.requantizes, self.run_time
+        if self.result_type is not None:
+            return self._quantized_element(self.result_type)
         if sums is None:
             if by is not None or self.get("subtracted") is not None or run_time.present:
                 raise ValueError(f"{self.name} requantizes what is not quantized")
@@ -218,6 +239,22 @@ class IntegerProduct(Quantizable, RowWise):
             return sums
         by.check()
         requantization_tables(sums, by)
+        return by.to
+
+    def _quantized_element(self, to: QuantizedType) -> Attribute:
+        """Element type of a product of f32 that is quantized."""
+        by, taken = self.requantizes, self.requantized_type
+        if any(element_type_of(o) != F32 for o in self.operands):
+            raise ValueError(f"{self.name} quantizes products of f32 only")
+        if not to.is_per_tensor:
+            raise ValueError(f"{self.name} quantizes with one scale per tensor")
+        if by is None:
+            return to
+        assert taken is not None
+        if taken.storage != to.storage or taken.axis_number not in (-1, self.channel_axes()[1]):
+            raise ValueError(f"{self.name} cannot take {to} as {taken}")
+        by.check()
+        requantization_tables(taken, by)
         return by.to
 
     def _check_run_time(self, given: RunTime) -> None:
@@ -288,14 +325,21 @@ class IntegerProduct(Quantizable, RowWise):
             return wrapped.astype(np.float32) * reduce(np.multiply, factors)
         return wrapped if by is None else requantized_array(wrapped, kind, by)
 
+    def quantized_array(self, real: np.ndarray) -> np.ndarray:
+        """Real numbers as `to` has them, requantized where the operation says so."""
+        to, taken, by = self.result_type, self.requantized_type, self.requantizes
+        assert to is not None and taken is not None
+        stored = stored_array(real, to)
+        return stored if by is None else requantized_array(centered(stored, taken), taken, by)
+
     # -- kernels ---------------------------------------------------------------------------------
     def kernel_constants(self) -> Tables:
-        sums, by = self.sums, self.requantizes
-        if sums is None:
+        taken, by = self.requantized_type, self.requantizes
+        if taken is None:
             return []
         tables = [
-            *zero_table(self._right, "weight_zeros"),
-            *([] if by is None else requantization_tables(sums, by)),
+            *([] if self.sums is None else zero_table(self._right, "weight_zeros")),
+            *([] if by is None else requantization_tables(taken, by)),
         ]
         return [(name, self._rounded_up(table)) for name, table in tables]
 
@@ -319,15 +363,24 @@ class IntegerProduct(Quantizable, RowWise):
 
     def held_sums(self, k: KernelBuilder, output: Access) -> Access:
         """Where sums are held: the output, or a buffer of i32 where they become something else, or
-        of f32 where they are rounded to a narrow float once all is added."""
-        kind = element_type_of(self.results[0])
+        of f32 where they are quantized or rounded to a narrow float once all is added."""
+        kind = F32 if self.result_type is not None else element_type_of(self.results[0])
         is_float = self.sums is None and isinstance(kind, AnyFloat)
-        is_narrow = is_float and arithmetic_type(kind) != kind
+        is_narrow = is_float and arithmetic_type(kind) != element_type_of(self.results[0])
         if self.requantizes is None and not self.run_time.is_scaled and not is_narrow:
             return output
         wide = arithmetic_type(kind) if is_narrow else I32
         buffer = k.argument("sums", output.buffer.type.get_shape(), wide, "scratch")
         return Access(buffer, output.shape, output.shift)
+
+    def quantized_scalar(self, real: Scalar, *tables: Scalar) -> Scalar:
+        """A real number as `to` has it, requantized where the operation says so."""
+        to, taken, by = self.result_type, self.requantized_type, self.requantizes
+        assert to is not None and taken is not None
+        stored = stored_scalar(real, to)
+        if by is None:
+            return stored
+        return requantized_scalar(centered_scalar(stored, taken), by, *tables)
 
     def multiplied(self, s: ScalarBuilder, x: Scalar, w: Scalar, *rest: Scalar) -> Scalar:
         """The sum so far (last) plus one product; in between the zero point of this slice of w."""
@@ -414,9 +467,9 @@ class IntegerProduct(Quantizable, RowWise):
         output: Access,
         factors: Sequence[Access],
     ) -> None:
-        """The last statement where sums are requantized."""
+        """The last statement where sums of integers are requantized."""
         by = self.requantizes
-        if by is None:
+        if by is None or self.result_type is not None:
             return
         d = k.dimensions(**dimensions)
         channel = d[self.channel_axes()[1] - self._merged_axes(len(d))]

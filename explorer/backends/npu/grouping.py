@@ -16,8 +16,10 @@ than the transfers of the tensor.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
+from operator import le
 from typing import Any
 
 from xdsl.dialects import func
@@ -34,6 +36,7 @@ from explorer.ir.rewriting.passes import EventLog, Pass
 from explorer.ir.structure import value_name
 from explorer.memory.planners import GreedyPlanner, Planner
 from explorer.npu.cost.prediction import predict
+from explorer.npu.layers.convolution import Convolution
 from explorer.npu.layers.layer import Layer, LayerError
 from explorer.npu.layers.tensors import alignment_bytes
 from explorer.npu.program.addresses import Addresses
@@ -46,6 +49,7 @@ from explorer.npu.program.rooms import (
     room_bytes,
     tile_in_room,
     with_machine,
+    without_decoders,
 )
 from explorer.npu.search.searching import likely_tiles, search_layer
 from explorer.results.decisions import COMBINED, GROUPS, SEARCH, TILES
@@ -123,7 +127,6 @@ class GroupLayers(Pass):
                 declined[value_name(mine[-1].output)] = OVERRIDDEN
         left = {name: one for name, one in candidates.items() if name not in declined}
         declined |= kept.keep(left)
-        kept.refine()
         return kept, declined
 
 
@@ -141,6 +144,17 @@ class _LayerAt:
     cycles: int
 
 
+@dataclass(frozen=True)
+class _Way:
+    """Tensors that stay, and the tiles of all layers next to them."""
+
+    at: Sequence[_LayerAt]
+    buffers: Sequence[BufferLifetime]
+    places: Lying
+    reasons: Mapping[str, str]
+    """Of tensors that do not stay."""
+
+
 class _Kept:
     """What stays so far."""
 
@@ -154,43 +168,111 @@ class _Kept:
         self.machine, self.planner, self.lowered = pass_.machine, pass_.planner, pass_.lowered
         self.layers, self.options = layers, options
         self.made = [self.lowered.layer_of(op, rewriter.weights) for op in layers]
-        self.buffers: list[BufferLifetime] = []
-        self.places: Lying = {}
         self.cycles: dict[Hashable, int] = {}
         self.searched: dict[Hashable, Tiled | str] = {}
         self.programs: tuple[Lying, Programs[_LayerAt]] | None = None
+        self._begin()
+
+    def keep(self, candidates: Mapping[str, BufferLifetime]) -> dict[str, str]:
+        """Keeps tensors in this order, and refines tiles; of those that do not stay the reason.
+
+        Where weights are coded, the program without a decoder comes first, with its weights coded.
+        Another one is taken if it has no more cycles and moves no more bytes.
+        """
+        best, *others = self._ways(candidates)
+        for way in others:
+            if all(map(le, self._cost(way), self._cost(best))):
+                best = way
+        self._take(best)
+        return {name: reason for name, reason in best.reasons.items() if reason}
+
+    def _ways(self, candidates: Mapping[str, BufferLifetime]) -> list[_Way]:
+        ways: list[_Way] = []
+        if self.machine.decodes_weights and self.options.decision(SEARCH) != "none":
+            plain = self._without_decoders()
+            reasons = plain.keep(candidates)
+            ways = list(self._coded(plain._way(reasons)))
+        self._begin()
+        return [*ways, self._refined(self._way_of(candidates))]
+
+    def _without_decoders(self) -> _Kept:
+        """The same layers on a machine without decoders, in the tiles that a search finds there."""
+        other = copy(self)
+        other.machine = without_decoders(self.machine)
+        other.cycles, other.searched, other.programs = {}, {}, None
+        other.made = []
+        for step, one in enumerate(self.made):
+            if isinstance(one.layer, Convolution) and not self._is_decided(step):
+                tiled = self.lowered.searched_uncoded.of(one.layer).tiled
+            else:
+                tiled = tile_as(one.layer, other.machine, tiles_of(one.tiled))
+            other.made.append(replace(one, tiled=tiled))
+        return other
+
+    def _coded(self, way: _Way) -> Iterator[_Way]:
+        """What stays without decoders, in the same tiles and in refined ones; nothing where the
+        machine has no such tiles."""
+        try:
+            found = replace(way, at=[self._coded_layer(*pair) for pair in enumerate(way.at)])
+        except LayerError:
+            return
+        yield found
+        yield self._refined(found)
+
+    def _coded_layer(self, step: int, at: _LayerAt) -> _LayerAt:
+        made, choices = self.made[step], tiles_of(at.tiled)
+        if choices == tiles_of(made.tiled) and (at.room is None or end_of(made.tiled) <= at.room):
+            return replace(at, tiled=made.tiled)
+        tile = partial(tile_as, made.layer, choices=choices)
+        return replace(at, tiled=tile_in_room(self.machine, at.room, tile))
+
+    def _way_of(self, candidates: Mapping[str, BufferLifetime]) -> _Way:
+        """What a tensor costs is known of layers by themselves: if all together take more cycles in
+        the program than none, those stay that no tiles become smaller for, and else none."""
+        plain = self._way({})
+        found, cycles = dict[str, str](), 0
+        for may_cut in (True, False):
+            found = {name: self._try_to_keep(one, may_cut) for name, one in candidates.items()}
+            way = self._way(found)
+            if not self.buffers:
+                return way
+            cycles = cycles or self._cost(plain)[0]
+            more = self._cost(way)[0] - cycles
+            if more <= 0:
+                return way
+            self._take(plain)
+            reason = f"with all that fits the program would take {more} cycles more"
+            found = {name: why or reason for name, why in found.items()}
+        return replace(plain, reasons=found)
+
+    def _begin(self) -> None:
+        """Nothing stays, and all layers have the tiles that were found for them alone."""
+        self.buffers, self.places = [], {}
         self.at = [
             _LayerAt(tiled=one.tiled, room=None, cycles=self._cycles(step, one.tiled, {}))
             for step, one in enumerate(self.made)
         ]
 
-    def keep(self, candidates: Mapping[str, BufferLifetime]) -> dict[str, str]:
-        """Keeps tensors in this order; of those that do not stay the reason. What one costs is
-        known of layers by themselves: if all together take more cycles in the program than none,
-        those stay that no tiles become smaller for, and else none."""
-        plain, found = list(self.at), dict[str, str]()
-        cycles = 0
-        for may_cut in (True, False):
-            found = {name: self._try_to_keep(one, may_cut) for name, one in candidates.items()}
-            if not self.buffers:
-                break
-            cycles = cycles or self._program_cycles(plain, {})
-            more = self._program_cycles(self.at, self.places) - cycles
-            if more <= 0:
-                break
-            self.at, self.buffers, self.places = list(plain), [], {}
-            reason = f"with all that fits the program would take {more} cycles more"
-            found = {name: why or reason for name, why in found.items()}
-        return {name: reason for name, reason in found.items() if reason}
+    def _refined(self, way: _Way) -> _Way:
+        self._take(way)
+        self.refine()
+        return self._way(way.reasons)
+
+    def _cost(self, way: _Way) -> tuple[int, int]:
+        """Cycles and bytes of the program."""
+        return self._programs(way.places).cost(way.at)
+
+    def _way(self, reasons: Mapping[str, str]) -> _Way:
+        """`reasons`: by tensor, why it does not stay; empty where it does."""
+        return _Way(list(self.at), list(self.buffers), self.places, reasons)
+
+    def _take(self, way: _Way) -> None:
+        self.at, self.buffers, self.places = list(way.at), list(way.buffers), way.places
 
     @property
     def program_cycles(self) -> int:
         """As it is so far."""
-        return self._program_cycles(self.at, self.places)
-
-    def _program_cycles(self, layers: Sequence[_LayerAt], places: Lying) -> int:
-        """Of all layers in one program."""
-        return self._programs(places).cycles(layers)
+        return self._cost(self._way({}))[0]
 
     def _programs(self, places: Lying) -> Programs[_LayerAt]:
         """Those in which tensors stay there; others are asked for no more."""
@@ -214,9 +296,9 @@ class _Kept:
         """Other tiles where the program takes fewer cycles with them."""
         if not self.layers or self.options.decision(SEARCH) == "none":
             return
-        found = self._programs(self.places).refined(self.at, self._options)
-        before = self._program_cycles(self.at, self.places)
-        if self._program_cycles(found, self.places) < before:
+        programs = self._programs(self.places)
+        found = programs.refined(self.at, self._options)
+        if programs.cost(found)[0] < programs.cost(self.at)[0]:
             self.at = found
 
     def _options(self, step: int) -> list[_LayerAt]:

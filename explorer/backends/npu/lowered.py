@@ -28,7 +28,7 @@ from explorer.npu.layers.layer import Layer, LayerError
 from explorer.npu.program.addresses import Addresses
 from explorer.npu.program.compiling import Tiled, tile_as
 from explorer.npu.program.ir_layers import choices_in, layer_in
-from explorer.npu.program.rooms import machine_with_room, with_machine
+from explorer.npu.program.rooms import machine_with_room, with_machine, without_decoders
 from explorer.npu.program.stream import Stream
 from explorer.npu.search.equal import SearchedLayers
 from explorer.npu.search.searching import Found
@@ -72,9 +72,12 @@ class LoweredLayers:
     _tiled: dict[Hashable, TiledOperation] = field(default_factory=dict)
     _streams: dict[Hashable, WrittenStream] = field(default_factory=dict)
     searched: SearchedLayers = field(init=False)
+    searched_uncoded: SearchedLayers = field(init=False)
+    """For the same machine without decoders."""
 
     def __post_init__(self) -> None:
         self.searched = SearchedLayers(self.machine)
+        self.searched_uncoded = SearchedLayers(without_decoders(self.machine))
 
     def of(self, op: TopOperation, weights: Weights) -> tuple[LoweredLayer, ...]:
         """LayerError, with the reason, where no layers compute it."""

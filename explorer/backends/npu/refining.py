@@ -53,13 +53,14 @@ class Programs(Generic[TilesAt]):
         self._machine, self._count, self._write = machine, count, write
         self._first: dict[int, Beginning[TilesAt]] = {}
 
-    def cycles(self, chosen: Sequence[TilesAt]) -> int:
-        """Of all layers in one program."""
+    def cost(self, chosen: Sequence[TilesAt]) -> tuple[int, int]:
+        """Cycles and bytes of all layers in one program."""
         before, found = None, list[LayerSteps]()
         for step, tiles in enumerate(chosen):
             before = self._after(before, step, tiles)
             found.append(before.steps)
-        return end_cycle(self._machine, [one for layer in found for one in layer.steps])
+        cycles = end_cycle(self._machine, [one for layer in found for one in layer.steps])
+        return cycles, sum(layer.bytes for layer in found)
 
     def refined(
         self, chosen: Sequence[TilesAt], options: Callable[[int], Sequence[TilesAt]]

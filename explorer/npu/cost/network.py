@@ -19,6 +19,7 @@ from explorer.npu.cost.prediction import (
     CycleTerm,
     Prediction,
     StepTime,
+    micro_operation_bytes,
     predict_times,
     terms_of,
     times_of,
@@ -41,6 +42,11 @@ class LayerSteps:
     parts: Parts
     least: LayerBytes
     """What it moves at least, whatever its tiles."""
+
+    @property
+    def bytes(self) -> int:
+        """Between global memory and scratchpads, micro-operations included."""
+        return self.traffic.bytes + micro_operation_bytes(self.steps)
 
 
 @dataclass(frozen=True, kw_only=True)

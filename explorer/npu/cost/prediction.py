@@ -86,14 +86,18 @@ def predict_steps(machine: Machine, steps: Sequence[Step], traffic: Traffic) -> 
 def predict_times(machine: Machine, times: Sequence[StepTime], traffic: Traffic) -> Prediction:
     """What so timed steps come to."""
     steps = [time.step for time in times]
-    loaded = sum(step.amount for step in steps if step.what == "micro_operations")
     return Prediction(
         cycles=max(time.end_cycle for time in times),
         traffic=traffic,
-        micro_operation_bytes=loaded,
+        micro_operation_bytes=micro_operation_bytes(steps),
         terms=terms_of(machine, steps),
         waits=waits_of(machine, times),
     )
+
+
+def micro_operation_bytes(steps: Iterable[Step]) -> int:
+    """See `Prediction.micro_operation_bytes`."""
+    return sum(step.amount for step in steps if step.what == "micro_operations")
 
 
 def times_of(machine: Machine, steps: Sequence[Step]) -> tuple[StepTime, ...]:

@@ -77,6 +77,11 @@ class Traffic:
     """Without micro-operations."""
     stored_bytes: dict[str, int]
 
+    @property
+    def bytes(self) -> int:
+        """All of them."""
+        return sum((*self.loaded_bytes.values(), *self.stored_bytes.values()))
+
 
 def steps_of(stream: Stream) -> tuple[list[Step], Traffic]:
     """Of a layer that is not written yet, in the order of the program."""

@@ -64,6 +64,15 @@ def with_machine(tiled: Tiled, machine: Machine) -> Tiled:
     return replace(tiled, machine=machine)
 
 
+@lru_cache(maxsize=16)
+def without_decoders(machine: Machine) -> Machine:
+    """The machine where all weights lie as they are."""
+    routes = tuple(
+        (ends, replace(one, decoded_bytes_per_cycle=None)) for ends, one in machine.routes
+    )
+    return replace(machine, routes=routes)
+
+
 def end_of(tiled: Tiled) -> int:
     """Where in the scratchpad of activations the tiles end, in bytes."""
     parts = tiled.tiled if isinstance(tiled, TiledPieces) else (tiled,)

@@ -201,10 +201,9 @@ class _Run:
         cycles = predict_steps(self.machine, steps, traffic).cycles
         self.runs += 1
         if len(self.points) < MAX_POINTS or cycles < self.cycles:
-            moved = sum((*traffic.loaded_bytes.values(), *traffic.stored_bytes.values()))
             choices = tuple(tiles_of(tiled).items())
             self.points.append(
-                SearchPoint(choices=choices, cycles=cycles, bound=bound, bytes=moved)
+                SearchPoint(choices=choices, cycles=cycles, bound=bound, bytes=traffic.bytes)
             )
         if self.best is None or cycles < self.cycles:
             self.best, self.cycles, self.steps = tiled, cycles, steps

@@ -27,8 +27,29 @@ def chain(folder, seed=0, channels=8, size=8, count=4):
             nodes.append(helper.make_node("Add", [last, skip], [f"s{index}"]))
             last = f"s{index}"
         skip = last
+    return saved(folder, nodes, weights, last, (1, 3, size, size), random)
+
+
+def separable(folder, channels, size, count):
+    """Depthwise convolutions, each before one of 1 x 1, with weights that fill their range."""
+    random = np.random.default_rng(0)
+    nodes, weights, last = [], [], "x"
+    for index in range(count):
+        for name, shape, fields in (
+            (f"d{index}", (channels, 1, 3, 3), {"group": channels, "pads": [1] * 4}),
+            (f"p{index}", (channels, channels, 1, 1), {}),
+        ):
+            data = random.uniform(-0.3, 0.3, shape).astype(np.float32)
+            weights.append(numpy_helper.from_array(data, f"w{name}"))
+            nodes.append(helper.make_node("Conv", [last, f"w{name}"], [f"c{name}"], **fields))
+            nodes.append(helper.make_node("Relu", [f"c{name}"], [name]))
+            last = name
+    return saved(folder, nodes, weights, last, (1, channels, *size), random)
+
+
+def saved(folder, nodes, weights, last, shape, random):
+    """The file of a network that ends with a mean, its thresholds, and an input."""
     nodes.append(helper.make_node("GlobalAveragePool", [last], ["y"]))
-    shape = (1, 3, size, size)
     graph = helper.make_graph(
         nodes, "chain", [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)], weights,

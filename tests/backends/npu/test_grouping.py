@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from chains import TARGETS, chain, measured
+from chains import TARGETS, chain, measured, separable
 
 from explorer.backends.npu.network import network_of
 from explorer.ir.dialects.npu import LayerOp
@@ -102,6 +102,23 @@ def test_chosen_tiles_stay_as_they_are(residual):
     c, found, _ = residual("tiny-8", **decision)
     assert from_attribute(layers_in(c)[0].tiles)["rows"] == 3
     assert max(map(len, found.groups)) > 1
+
+
+@pytest.mark.parametrize(
+    ("channels", "size"), [(32, (20, 10)), pytest.param(64, (25, 5), marks=pytest.mark.sweep)]
+)
+def test_coded_weights_cost_no_tensor_that_stays(tmp_path, channels, size):
+    """Tiles for coded weights move more bytes, or leave such tensors no room."""
+    model = separable(tmp_path, channels, size, 1)
+    found = [
+        measured(model, load_target("mac-128", {"engines.dma.decoder": decoder}))
+        for decoder in ("rice", "none")
+    ]
+    (_, coded, outputs), (_, plain, expected) = found
+    np.testing.assert_array_equal(outputs["y"], expected["y"])
+    assert coded.cycles <= plain.cycles and coded.bytes <= plain.bytes
+    assert 0 < coded.coded_weights[0] < coded.coded_weights[1]
+    assert coded.groups == plain.groups
 
 
 @pytest.mark.sweep

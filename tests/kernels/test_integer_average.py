@@ -6,6 +6,8 @@ import sys
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
+from runpy import run_path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,10 +15,12 @@ from xdsl.dialects.builtin import IntegerType, Signedness
 
 from explorer.ir.requantization import AS_ONNXRUNTIME, Requantization, RequantizationAttr
 from explorer.ir.top.quantization.integer_average import IntegerAverageOp
-from explorer.ir.types import QuantizedType, numpy_dtype
+from explorer.ir.types import QuantizedType, layout_of, numpy_dtype
 
 sys.path.insert(0, str(Path(__file__).parent))
 from quantized_kernels import RUNNERS, build, run_kernel
+
+programs = SimpleNamespace(**run_path(str(Path(__file__).parents[1] / "programs.py")))
 
 KINDS = {
     "i8": QuantizedType.get(IntegerType(8), [0.1], [-7]),
@@ -46,6 +50,20 @@ def average(
     return op
 
 
+BLOCKED = """
+func.func @main(%x : tensor<2x4x8x6x!pixel>) -> tensor<2x20x2x1x!byte> {
+  %w = top.weight() {weight = "w"} : tensor<20x4x3x3x!top.quantized<i8, 0.25:0>>
+  %a = top.conv(%x, %w) {dilations = [1, 1], group = 1, pads = [1, 1, 1, 1], strides = [1, 1],
+    requantization = #top.requantization<!byte, multiplier_shift 32, nearest_up>} :
+    tensor<2x20x8x6x!byte>
+  %y = top.integer_average(%a) {window = [4, 6], strides = [4, 6], pads = [0, 0, 0, 0],
+    RESULT} : tensor<2x20x2x1x!byte>
+  top.return(%y)
+}
+"""
+"""Channels that no block divides."""
+
+
 def numbers(kind: QuantizedType, shape: tuple[int, ...]) -> np.ndarray:
     limits = np.iinfo(numpy_dtype(kind))
     drawn = np.random.default_rng(1).integers(limits.min, limits.max + 1, shape)
@@ -64,6 +82,29 @@ def test_padding_does_not_count(name: str):
         mean = window.sum() / window.size
         rounded = np.sign(mean) * np.floor(abs(mean) + 0.5)
         assert found[n, c, i, j] == np.clip(rounded, op.get("low"), op.get("high"))
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        "low = -128, high = 127",
+        "low = -7, high = 9",
+        "by = #top.requantization<!byte, doubling_high_multiply, nearest_away_from_zero>",
+    ],
+)
+@pytest.mark.parametrize("zero", [-128, 127])
+def test_channels_of_an_average_lie_in_blocks(result: str, zero: int):
+    text = BLOCKED.replace("RESULT", result).replace("!byte", f"!top.quantized<i8, 0.5:{zero}>")
+    text = text.replace("!pixel", "!top.quantized<i8, 0.5:-128>")
+    working = programs.program(text)
+    inputs = programs.random_inputs(working.snapshot)
+    results = programs.lower(working)
+    laid_out = next(r for r in results if r.name == "assign-layouts").after
+    (op,) = (o for o in laid_out.walked if isinstance(o, IntegerAverageOp))
+    assert layout_of(op.input).block == layout_of(op.output).block == 16
+    outputs = programs.run_binary(results, inputs, "c")
+    (found,) = (array for name, array in outputs.items() if name.startswith("output:"))
+    np.testing.assert_array_equal(found, working.snapshot.run(inputs)["y"])
 
 
 @pytest.mark.sampled(3)
@@ -88,6 +129,12 @@ WINDOWS = {
         (1, 2, 5, 6),
         {"window": [2, 3], "strides": [1, 2], "pads": [2, 3, 1, 2], "dilations": [2, 2]},
     ),
+    "inside": ((2, 3, 7, 6), {"window": [3, 2], "strides": [2, 1], "pads": [0] * 4}),
+    "inside, apart": (
+        (1, 5, 8, 7),
+        {"window": [2, 3], "strides": [1, 2], "pads": [0] * 4, "dilations": [3, 2]},
+    ),
+    "one number": ((1, 2, 3, 4), {"window": [1, 1], "strides": [1, 1], "pads": [0] * 4}),
     "none inside": (
         (1, 1, 1, 2),
         {"window": [2, 1], "strides": [1, 1], "pads": [1, 0, 1, 0], "dilations": [2, 1]},
@@ -143,6 +190,9 @@ def test_averages_of_another_scale_are_rounded_once(name: str, case: str, how: R
         ("3 axes", "i16", ONCE),
         ("apart", "ui8", ONCE),
         ("none inside", "i8", TWICE),
+        ("inside", "i8", TWICE),
+        ("inside, apart", "ui8", ONCE),
+        ("one number", "i16", TWICE),
     ],
 )
 def test_kernels_that_rescale_are_its_meaning(case: str, name: str, how: Requantization, run):

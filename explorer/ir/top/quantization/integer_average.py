@@ -30,7 +30,7 @@ from xdsl.ir import Attribute
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
 
 from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder
-from explorer.ir.interfaces import MixesAxes, SizeConstrained, SizeContents
+from explorer.ir.interfaces import Blockable, MixesAxes, SizeConstrained, SizeContents
 from explorer.ir.operation import Access
 from explorer.ir.requantization import (
     RequantizationAttr,
@@ -41,7 +41,13 @@ from explorer.ir.requantization import (
 )
 from explorer.ir.sizes.relations import Relation, window_relations
 from explorer.ir.top.arithmetic import in_arithmetic_types
-from explorer.ir.top.definitions import load_element, scratch, store_element
+from explorer.ir.top.definitions import (
+    clear_padding_channels,
+    common_extents,
+    load_element,
+    scratch,
+    store_element,
+)
 from explorer.ir.top.support.operands import require_counts
 from explorer.ir.top.support.quantized_scalars import (
     I32,
@@ -50,6 +56,7 @@ from explorer.ir.top.support.quantized_scalars import (
     fixed_point_tables,
     limited_scalar,
     scaled_scalar,
+    table_reads,
 )
 from explorer.ir.top.support.windows import SPATIAL, WINDOW, window_output
 from explorer.ir.types import (
@@ -69,7 +76,7 @@ MAX_LIFTED = 2**30
 
 
 @irdl_op_definition
-class IntegerAverageOp(MixesAxes, SizeConstrained):
+class IntegerAverageOp(MixesAxes, SizeConstrained, Blockable):
     """The average of windows over (N, C, spatial...) of one scale per tensor.
 
     window, strides, dilations (1 unless given): one number per spatial dimension, of which there
@@ -137,6 +144,14 @@ class IntegerAverageOp(MixesAxes, SizeConstrained):
         assert self.by is not None
         counts = np.arange(1, prod(self.get("window")) + 1) * 2.0**self.lift
         return ratio_of(self.kind, self.by).astype(np.float64)[0] / counts
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether all windows lie inside the image, so that all average as many numbers."""
+        return not any(self.get("pads"))
+
+    def why_not_blocked(self, block: int) -> str:
+        return "" if self.is_inside else "its windows reach into the padding"
 
     def infer_types(self) -> list[Attribute]:
         x, window, pads = shape_of(self.input), self.get("window"), self.get("pads")
@@ -231,19 +246,24 @@ class IntegerAverageOp(MixesAxes, SizeConstrained):
         )
 
     def kernel_constants(self) -> Tables:
-        """Factors by how many numbers were added up, less one."""
-        return [] if self.by is None else fixed_point_tables(self.ratios, self.by.how)
+        """Factors by how many numbers were added up, less one; where that is one number, its."""
+        if self.by is None:
+            return []
+        ratios = self.ratios[-1:] if self.is_inside else self.ratios
+        return fixed_point_tables(ratios, self.by.how)
 
     def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
         """Padding is never read: indices are clamped, and what was clamped adds nothing."""
         x, *tables = inputs
+        if self.is_inside:
+            return self._define_inside(k, x, tables, output)
         sizes = static_shape(self.input)[2:]
         rank = len(sizes)
         names = ("n", "c", *SPATIAL[rank])
         loops: dict[str, int] = dict(zip(names, static_shape(self.output), strict=True))
         window: dict[str, int] = dict(zip(WINDOW[rank], self.get("window"), strict=True))
         sums = scratch(k, "sums", static_shape(self.output), I32)
-        zero = 0 if self.by is None else int(self.kind.zero_point_array[0])
+        zero = self.subtracted
 
         def add(s: ScalarBuilder, *indices: Scalar) -> None:
             target, taps = list(indices[: 2 + rank]), indices[2 + rank :]
@@ -259,16 +279,8 @@ class IntegerAverageOp(MixesAxes, SizeConstrained):
         def divide(s: ScalarBuilder, *target: Scalar) -> None:
             count = self._count(s, target, sizes)
             total = load_element(s, sums, target)
-            if self.by is not None:
-                factors = [load_element(s, table, [count - 1]) for table in tables]
-                lifted = total.shift_left(self.lift)
-                kept = limited_scalar(scaled_scalar(lifted, self.by, *factors), self.by)
-            else:
-                low, high = self.limits
-                count = count.convert(I32)
-                half = count / 2
-                moved = total.compare("gt", 0).select(total + half, total - half)
-                kept = (moved / count).maximum(low).minimum(high).convert(self.kind.storage)
+            factors = [load_element(s, table, [count - 1]) for table in tables]
+            kept = self._divided(total, count.convert(I32), factors)
             store_element(s, kept, output, target)
 
         d = k.dimensions(**loops)
@@ -276,6 +288,60 @@ class IntegerAverageOp(MixesAxes, SizeConstrained):
         k.nest({**loops, **window}, add, parallel=" ".join(loops))
         k.nest(loops, divide, parallel=" ".join(loops))
         return "explicit"
+
+    def _define_inside(
+        self, k: KernelBuilder, x: Access, tables: Sequence[Access], output: Access
+    ) -> str:
+        """Sums of whole windows, of channels that may lie in blocks."""
+        rank = x.rank - 2
+        outer = common_extents(x.shape[:2], output.shape[:2])
+        names = ("n", "c", *SPATIAL[rank])
+        domain = dict(zip(names, (*outer, *output.shape[2:]), strict=True))
+        window = dict(zip(WINDOW[rank], self.get("window"), strict=True))
+        count, zero = prod(self.get("window")), self.subtracted
+        buffer = k.argument("sums", output.buffer.type.get_shape(), I32, "scratch")
+        sums = Access(buffer, output.shape, output.shift)
+        d = k.dimensions(**domain)
+        k.generic("init", [], sums.at(*d), lambda s: s.constant(0))
+        d = k.dimensions(**domain, **window)
+        places = [
+            at * stride + tap * step
+            for at, tap, stride, step in zip(
+                d[2 : 2 + rank], d[2 + rank :], self.get("strides"), self.steps, strict=True
+            )
+        ]
+        k.generic(
+            "main",
+            [x.at(d[0], d[1], *places)],
+            sums.at(*d[: 2 + rank]),
+            lambda s, x, y: y + (x.convert(I32) - zero),
+            reductions=" ".join(window),
+            accumulates=True,
+        )
+        d = k.dimensions(**domain)
+        k.generic(
+            "epilogue",
+            [sums.at(*d), *table_reads(tables, 0)],
+            output.at(*d),
+            lambda s, total, *factors: self._divided(total, s.constant(count, I32), factors),
+        )
+        clear_padding_channels(k, output, outer[1])
+        return "pool"
+
+    @property
+    def subtracted(self) -> int:
+        """What is subtracted from stored numbers before they are added up."""
+        return 0 if self.by is None else int(self.kind.zero_point_array[0])
+
+    def _divided(self, total: Scalar, count: Scalar, factors: Sequence[Scalar]) -> Scalar:
+        """The result of a sum of `count` numbers (i32)."""
+        if self.by is not None:
+            lifted = total.shift_left(self.lift)
+            return limited_scalar(scaled_scalar(lifted, self.by, *factors), self.by)
+        low, high = self.limits
+        half = count / 2
+        moved = total.compare("gt", 0).select(total + half, total - half)
+        return (moved / count).maximum(low).minimum(high).convert(self.kind.storage)
 
     def _positions(self, target: Sequence[Scalar], taps: Sequence[Scalar]) -> Iterator[Scalar]:
         """Where an element of a window lies along each spatial axis, maybe outside."""

@@ -1,5 +1,7 @@
 """Loops that accumulate end where a call's elements end: masked ones add nothing."""
 
+import re
+
 import numpy as np
 import onnx.parser
 import onnxruntime
@@ -19,6 +21,10 @@ GRAPHS = {
     "matrix product": "{ t = Transpose <perm = [0,2,1]> (x)  y = MatMul (x, t) }",
     "attention": "{ t = Transpose <perm = [0,2,1]> (x)  a = MatMul (x, t)  "
     "b = Softmax <axis = 2> (a)  y = MatMul (b, x) }",
+    "squares of a softmax": "{ t = Transpose <perm = [0,2,1]> (x)  a = MatMul (x, t)  "
+    "b = Softmax <axis = 2> (a)  c = Mul (b, b)  n = Neg (c)  y = MatMul (n, x) }",
+    "attention over columns": "{ t = Transpose <perm = [0,2,1]> (x)  a = MatMul (t, x)  "
+    "b = Softmax <axis = 2> (a)  c = Abs (b)  y = MatMul (c, t) }",
 }
 LARGEST = {"r": 5, "s": 70}
 
@@ -56,6 +62,18 @@ def test_the_loop_over_masked_elements_ends_with_the_call(name):
     loops = [line for k in kernels for line in k.source.lines if "_end = call_size" in line
              or "_end = (call_size" in line]  # fmt: skip
     assert loops
+
+
+def test_all_loops_of_a_softmax_end_with_the_call():
+    compiled = explorer.compile(
+        from_proto(graph(GRAPHS["attention over columns"])),
+        "cpu",
+        dimensions={"s": (1, 64), "r": 5},
+    )
+    (kernel,) = (k for k in compiled.kernels.values() if k.name.startswith("softmax"))
+    text = "\n".join(kernel.source.lines)
+    assert text.count("_end = ") == 3
+    assert not re.search(r"for \(long \w+ = 0; \w+ < \d", text)
 
 
 def test_infinities_and_nan_of_a_call_stay_what_they_are():

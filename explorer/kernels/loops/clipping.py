@@ -7,15 +7,15 @@
 
 `loop.clip = [times, minus, per]` on a loop says: no iteration from (times * size - minus) / per on,
 rounded upwards, stores a row that the size asks for. A fourth number is the argument that holds
-the size, where several sizes are open (`find_extents.py`). With per = 0 the loop runs whole or not
-at all: its stores begin at element minus. A tile that crosses the last row is
+the size, where several sizes are open (`find_extents.py`), a fifth one iterations for every `per`
+elements. With per = 0 the loop runs whole or not at all: its stores begin at element minus. A tile that crosses the last row is
 computed whole; its rows after that lie inside the buffer and are read by nobody.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.dialects import affine, func, memref
 from xdsl.dialects.builtin import DenseArrayBase, MemRefType, i64
@@ -26,8 +26,9 @@ from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
 from explorer.ir.rewriting.passes import EventLog, Pass
 from explorer.ir.sizes.ranges import leading_axis
 from explorer.ir.structure import kernel_functions, outermost, own_functions, walk_inside
+from explorer.kernels.loops.beginning import kept_of_kernel
 from explorer.kernels.loops.call_values import root
-from explorer.kernels.loops.extents import END_SLACK
+from explorer.kernels.loops.extents import VECTOR
 from explorer.kernels.loops.find_extents import (
     ENDED,
     ENDS,
@@ -64,10 +65,12 @@ class Clip:
     per: int
     argument: int = -1
     """The kernel's argument that holds the size; -1: the size of the only open dimension."""
+    scale: int = 1
+    """Iterations for every `per` elements: a loop that ends with whole vectors of its elements."""
 
     def bound(self, size: int) -> int:
         """For a loop that ends with the size (per > 0)."""
-        return -((self.minus - self.times * size) // self.per)
+        return -((self.minus - self.times * size) // self.per) * self.scale
 
 
 def clip_of(loop: affine.ForOp) -> Clip | None:
@@ -102,7 +105,8 @@ def clip_text(clip: Clip, size: str) -> str:
     constant = clip.per - 1 - clip.minus
     if constant:
         text += f" {'+' if constant > 0 else '-'} {abs(constant)}"
-    return text if clip.per == 1 else f"({text}) / {clip.per}"
+    text = text if clip.per == 1 else f"({text}) / {clip.per}"
+    return text if clip.scale == 1 else f"{text} * {clip.scale}"
 
 
 def whole_text(clip: Clip, size: str, end: str) -> str:
@@ -186,17 +190,9 @@ def clip_to_extents(
 
     ends: by argument, where loops over which numbers are accumulated end.
     """
-    # Buffers that a schedule adds come last, and nothing is known of them.
-    known: dict[SSAValue, Sequence[Extent | None]] = dict(
-        zip(function.body.block.args, extents, strict=False)
-    )
-    for argument in _read_further(function, known, ends):
-        known[argument] = ()  # all of it is stored, as it is read
+    known, added = _by_argument(function, extents, ends)
     tops = [op for op in function.body.block.ops if isinstance(op, affine.ForOp)]
     found = sum(_clip_all(top, known, frozenset()) for top in tops)
-    added: dict[SSAValue, Sequence[Extent | None]] = dict(
-        zip(function.body.block.args, ends, strict=False)
-    )
     loops = [op for top in tops for op in walk_inside(top) if isinstance(op, affine.ForOp)]
     for loop in loops:
         clip = None if CLIP in loop.attributes else _end_of_sum(loop, known, added)
@@ -206,20 +202,49 @@ def clip_to_extents(
     return found > 0
 
 
+def _by_argument(
+    function: func.FuncOp,
+    extents: Sequence[Sequence[Extent | None]],
+    ends: Sequence[Sequence[Extent | None]],
+) -> tuple[dict[SSAValue, Sequence[Extent | None]], dict[SSAValue, Sequence[Extent | None]]]:
+    """What is stored of arguments, and where numbers that are read add nothing."""
+    # Buffers that a schedule adds come last, and nothing is known of them.
+    arguments: list[SSAValue] = list(function.body.block.args)
+    known: dict[SSAValue, Sequence[Extent | None]] = dict(zip(arguments, extents, strict=False))
+    added: dict[SSAValue, Sequence[Extent | None]] = dict(zip(arguments, ends, strict=False))
+    for argument in _read_further(function, known, added):
+        known[argument] = ()  # all of it is stored, as it is read
+    return known, added
+
+
 def _store_what_is_read(rewriter: RecordedRewriter) -> None:
-    """Masks are whole where a kernel that adds their results up reads further than it needs."""
+    """Operands are whole where a kernel that adds them up reads further than it needs.
+
+    So is all that they are made of, up to masks: those are right whatever they read.
+    """
     kernels = kernel_functions(rewriter.module)
-    further = {name: set(_operands_read_further(kernel)) for name, kernel in kernels.items()}
+    launches: dict[str, list[LaunchOp]] = {}
     for function in own_functions(rewriter.module):
-        for launch in function.body.block.ops:
-            if not isinstance(launch, LaunchOp):
-                continue
-            for place in further[launch.kernel.data]:
-                found = root(launch.operands[place])
-                maker = None if found is None else found.owner
-                if isinstance(maker, LaunchOp):
-                    made = kernels[maker.kernel.data]
-                    rewriter.set_attribute(made, EXTENTS, whole_extents(made))
+        for op in function.body.block.ops:
+            if isinstance(op, LaunchOp):
+                launches.setdefault(op.kernel.data, []).append(op)
+    pending = [
+        operand
+        for name, kernel in kernels.items()
+        for place in _operands_read_further(kernel)
+        for operand in (launch.operands[place] for launch in launches.get(name, ()))
+    ]
+    seen: set[str] = set()
+    while pending:
+        found = root(pending.pop())
+        maker = None if found is None else found.owner
+        if not isinstance(maker, LaunchOp) or maker.kernel.data in seen:
+            continue
+        seen.add(maker.kernel.data)
+        made = kernels[maker.kernel.data]
+        rewriter.set_attribute(made, EXTENTS, whole_extents(made))
+        if kept_of_kernel(made) is None:
+            pending += [o for launch in launches[maker.kernel.data] for o in launch.operands]
 
 
 def _operands_read_further(kernel: func.FuncOp) -> list[int]:
@@ -228,48 +253,27 @@ def _operands_read_further(kernel: func.FuncOp) -> list[int]:
     if not isinstance(ended, DenseArrayBase):
         return []
     arguments: list[SSAValue] = list(kernel.body.block.args)
-    known, added = (
-        dict[SSAValue, Sequence[Extent | None]](
-            zip(arguments, extents_of_kernel(kernel, name), strict=False)
-        )
-        for name in (EXTENTS, ENDS)
-    )
+    known, added = _by_argument(kernel, extents_of_kernel(kernel), extents_of_kernel(kernel, ENDS))
     accesses = accesses_in(kernel)
     return [
         place
         for place, is_ended in enumerate(ended.get_values())
         if is_ended
         and not all(
-            _ends_in_time(access, known, added) and _only_adds_up(access, added[access.memref])
+            _ends_in_time(access, known, added)
             for access in accesses
             if access.memref is arguments[place]
         )
     ]
 
 
-def _only_adds_up(load: Access, own: Sequence[Extent | None]) -> bool:
-    """Whether the loops that end with sums of what is loaded store nothing that grows with them:
-    they would end with that."""
-    for form, extent in zip(subscripts(load), _of_buffer(own, load), strict=False):
-        if form is None or extent is None:
-            continue
-        for loop in enclosing_loops(load):
-            index = index_of(loop)
-            if index in form.terms and any(_has(s, index) for s in _stores_to_buffers(loop)):
-                return False
-    return True
-
-
 def _read_further(
     function: func.FuncOp,
     extents: Mapping[SSAValue, Sequence[Extent | None]],
-    ends: Sequence[Sequence[Extent | None]],
+    added: Mapping[SSAValue, Sequence[Extent | None]],
 ) -> list[SSAValue]:
     """Arguments that the kernel stores to, and reads beyond where accumulating adds nothing: in
     steps of more elements than it stores more."""
-    added: dict[SSAValue, Sequence[Extent | None]] = dict(
-        zip(function.body.block.args, ends, strict=False)
-    )
     stored = {access.memref for access in accesses_in(function) if is_store(access)}
     found: list[SSAValue] = []
     for buffer, own in added.items():
@@ -285,8 +289,8 @@ def _ends_in_time(
     extents: Mapping[SSAValue, Sequence[Extent | None]],
     ends: Mapping[SSAValue, Sequence[Extent | None]],
 ) -> bool:
-    """Whether a loop that can end reads no more than END_SLACK elements further, or only what it
-    stores itself."""
+    """Whether a loop that can end reads no more than whole vectors, or only what it stores
+    itself."""
     own = _of_buffer(ends[load.memref], load)
     for axis, (form, extent) in enumerate(zip(subscripts(load), own, strict=False)):
         if extent is None:
@@ -305,15 +309,28 @@ def _ends_in_time(
         rest = LinearForm({i: c for i, c in form.terms.items() if i is not index}, form.constant)
         reach, width = rest.range(), access_width(load) if axis == len(own) - 1 else 1
         per = form.terms[index]
-        if reach is None or reach[0] < 0 or reach[1] + width > per or per > END_SLACK + 1:
+        if reach is None or reach[0] < 0 or VECTOR % per:
             return False
-        if _end_of_sum(loops[0], extents, ends) is None:
+        first = reach[0] - reach[0] % per
+        if reach[1] + width > first + per:
+            return False
+        end = _clip_of_extents(loops[0], extents)
+        if end is None and not _is_guarded(loops[0], extents):
+            end = _end_of_sum(loops[0], extents, ends)
+        if end is None or not _is_within(end, extent, per, first):
             return False
     return True
 
 
+def _is_within(end: Clip, extent: Extent, per: int, first: int) -> bool:
+    """Whether a loop in steps of `per` elements, from `first` on, ends with whole vectors of an
+    extent."""
+    is_same = (end.times, end.argument, end.per) == (extent.times, extent.argument, per * end.scale)
+    return is_same and end.minus >= extent.minus + first and VECTOR % end.per == 0
+
+
 def _set_clip(loop: affine.ForOp, clip: Clip) -> None:
-    values = [clip.times, clip.minus, clip.per, clip.argument]
+    values = [clip.times, clip.minus, clip.per, clip.argument, clip.scale]
     loop.attributes[CLIP] = DenseArrayBase.from_list(i64, values)
 
 
@@ -340,9 +357,10 @@ def _end_of_sum(
     if not read or None in read or len(read) != 1 or None in found:
         return None
     every = [clip for clip in (*found, *read) if clip is not None]
-    if len({(clip.times, clip.per, clip.argument) for clip in every}) != 1:
+    if len({(clip.times, clip.per // clip.scale, clip.argument) for clip in every}) != 1:
         return None
-    return min(every, key=lambda clip: clip.minus)
+    widest = max(every, key=lambda clip: (clip.per, -clip.minus))
+    return widest if all(clip.minus >= widest.minus for clip in every) else None
 
 
 def _has(access: Access, index: SSAValue) -> bool:
@@ -355,7 +373,7 @@ def _clip_of_store(
     own = _of_buffer(extents.get(access.memref) or (), access)
     for form, extent in zip(subscripts(access), own, strict=False):
         if extent is not None and form is not None and index in form.terms:
-            return _clip_at(form, index, extent.times, extent.argument, extent.minus)
+            return _clip_to(form, index, extent)
     return None
 
 
@@ -410,6 +428,15 @@ def _guard(loop: affine.ForOp, extents: Mapping[SSAValue, Sequence[Extent | None
     return next(iter(found)) if len(found) == 1 else None
 
 
+def _is_guarded(loop: affine.ForOp, extents: Mapping[SSAValue, Sequence[Extent | None]]) -> bool:
+    """Whether a loop runs whole or not at all, and no loop around it decides that."""
+    guard = _guard(loop, extents)
+    around = [one for one in enclosing_loops(loop) if kind_of(one) != "unroll"]
+    return guard is not None and not any(
+        _clip_of_extents(one, extents) is None and _guard(one, extents) == guard for one in around
+    )
+
+
 def _stores_from(array: SSAValue, loop: affine.ForOp) -> list[Access]:
     """The stores to buffers in the loops after this one that read an array of registers."""
     found: list[Access] = []
@@ -429,7 +456,9 @@ def _begin_of(store: Access, extents: Mapping[SSAValue, Sequence[Extent | None]]
     for form, extent in zip(subscripts(store), own, strict=False):
         bounds = None if form is None else form.range()
         if extent is not None and bounds is not None and bounds[0] > 0:
-            return Clip(extent.times, bounds[0] + extent.minus, 0, extent.argument)
+            rest = bounds[0] % extent.multiple
+            minus = bounds[0] - rest + extent.minus + extent.multiple - 1
+            return Clip(extent.times, minus, 0, extent.argument)
     return None
 
 
@@ -444,7 +473,7 @@ def _clip_of_extents(
     for store in _stores_to_buffers(loop):
         own = _of_buffer(extents.get(store.memref) or (), store)
         clips = [
-            _clip_at(form, index, extent.times, extent.argument, extent.minus)
+            _clip_to(form, index, extent)
             for form, extent in zip(subscripts(store), own, strict=False)
             if extent is not None and form is not None and index in form.terms
         ]
@@ -480,6 +509,25 @@ def _clip_at(
     if per < 1 or smallest is None or smallest[0] < 0:
         return None
     return Clip(times, smallest[0] + minus, per, argument)
+
+
+def _clip_to(form: LinearForm, index: SSAValue, extent: Extent) -> Clip | None:
+    """Where an extent ends an index of a subscript.
+
+    Of a multiple of 16 elements loops in steps of 16 and of 32 take those that begin before the
+    size, loops in steps of 4 take 4 for every 16 elements.
+    """
+    clip = _clip_at(form, index, extent.times, extent.argument, extent.minus)
+    if clip is None or extent.multiple == 1:
+        return clip
+    whole, per = extent.multiple, clip.per
+    rest = (clip.minus - extent.minus) % whole
+    minus = clip.minus + whole - 1 - rest
+    if per % whole == 0:
+        return replace(clip, minus=minus)
+    if whole % per == 0 and rest < per:
+        return replace(clip, minus=minus, per=whole, scale=whole // per)
+    return clip
 
 
 def _clip_nest(loop: affine.ForOp, rows: Mapping[SSAValue, int]) -> int:

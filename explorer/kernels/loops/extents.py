@@ -36,8 +36,8 @@ Limits = Callable[[SSAValue], Mapping[SSAValue, Expression]]
 
 MAX_TRIED_SIZES = 4096
 """Up to so many sizes of a name, two expressions are compared at each of them."""
-END_SLACK = 15
-"""Elements more than an end that the loops which end there may read: those of a vector."""
+VECTOR = 16
+"""Loops that end where numbers add nothing read whole vectors of so many elements at most."""
 MAX_TEXT = 300
 """A need with a longer text is all of a dimension."""
 
@@ -79,6 +79,11 @@ class Bounds:
         return [expression.value({names[0]: size}) for size in range(lowest, highest + 1)]
 
 
+def whole_vectors(end: Expression) -> Expression:
+    """The elements that a loop reads which ends at `end` and starts at the first one."""
+    return (end + (VECTOR - 1)).divided(VECTOR) * VECTOR
+
+
 @dataclass
 class KernelNeeds:
     """What a kernel needs of its arguments, from what is needed of its results."""
@@ -90,6 +95,8 @@ class KernelNeeds:
     ends: Mapping[SSAValue, Expression] = field(default_factory=dict)
     own: set[SSAValue] = field(default_factory=set)
     """What the kernel stores to."""
+    ended: set[SSAValue] = field(default_factory=set)
+    """Arguments of which no more is needed because of those ends."""
 
 
 def find_needs(
@@ -104,8 +111,7 @@ def find_needs(
 
     inside: by argument, the elements of a dimension that are read at places which data decide.
     ends: indices of loops over which numbers are accumulated, and from where on that adds nothing;
-    what the kernel itself has stored is needed up to END_SLACK elements more, which holds if
-    `clipping.py` ends those loops.
+    what they read is needed up to the end of a vector, which holds if `clipping.py` ends them.
     """
     found = KernelNeeds(dict(results), ends=ends or {})
     tops = [op for op in kernel.body.block.ops if op.regions]
@@ -146,10 +152,10 @@ def _visit(
         own = dict(bounds)
         for index, limit in _selected_below(load, limits).items():
             own[index] = _less(own.get(index), limit)
-        if load.memref in found.own:
-            for index in {i for form in subscripts(load) if form is not None for i in form.terms}:
-                if index in found.ends:
-                    own[index] = _less(own.get(index), found.ends[index] + END_SLACK)
+        for index in {i for form in subscripts(load) if form is not None for i in form.terms}:
+            if index in found.ends:
+                own[index] = _less(own.get(index), whole_vectors(found.ends[index]))
+                found.ended.add(load.memref)
         reach = _reach(load, own, inside.get(load.memref))
         found.needed[load.memref] = sizes.more_of(found.needed.get(load.memref), reach)
 

@@ -1,7 +1,7 @@
 """Which elements kernels have to compute where several sizes are open.
 
     func @relu_1(%x: memref<64x16xf32>, %size: memref<1xi64>, %y: memref<64x16xf32>)
-      attributes {kernel.extents = [[], [], [1, 1, 0, -1, 0, 0]]}         y: rows below 1 * size - 0
+      attributes {kernel.extents = [[], [], [1, 1, 0, 1, -1, 0, 0, 1]]}   y: rows below 1 * size - 0
 
 Found on textbook nests, from the results of a program, of which a call has the first elements, to
 its inputs: an element is computed where a needed one is made of it. What is selected only below a
@@ -34,23 +34,22 @@ from explorer.ir.open_sizes import OPEN_SIZES, sizes_attribute, sizes_of_functio
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
 from explorer.ir.rewriting.passes import EventLog, Pass
-from explorer.ir.sizes.symbols import Expression, number, smaller
+from explorer.ir.sizes.symbols import Expression, Quotient, number, smaller
 from explorer.ir.structure import own_functions
 from explorer.ir.top.data import ReturnOp, TransferOp, WeightOp
 from explorer.ir.top.movement.concat import ConcatOp
 from explorer.ir.top.movement.slices import SliceOp
 from explorer.ir.types import layout_of, static_shape, tensor_type
 from explorer.kernels.loops.beginning import KEPT, Kept, KeptDimension
-from explorer.kernels.loops.call_values import CallValues, prefix, root, source
+from explorer.kernels.loops.call_values import CallValues, prefix, source
 from explorer.kernels.loops.extents import (
-    END_SLACK,
     KernelNeeds,
     Limits,
     Need,
     Needs,
     find_needs,
 )
-from explorer.kernels.loops.nest import accesses_in, accesses_of, subscripts
+from explorer.kernels.loops.nest import accesses_in, subscripts
 from explorer.kernels.loops.regrouping import in_buffer, in_tensor, regrouped, shape_of_buffer
 from explorer.kernels.loops.running import RUNS, both, numbers_of_launches, used_if
 from explorer.results.program import OpenSizes
@@ -58,10 +57,10 @@ from explorer.results.program import OpenSizes
 EXTENTS = "kernel.extents"
 ENDS = "kernel.ends"
 ENDED = "kernel.ended"
-"""By argument: 1 for an operand with a mask that is no larger than what sums read."""
+"""By argument: 1 for an operand of which no more is needed than what sums read."""
 KeptElements = tuple[int, tuple[tuple[int, Expression] | None, ...]]
 """An operand's place, and by dimension the first element and how many of it a result keeps."""
-WHOLE = (-1, 0, 0)
+WHOLE = (-1, 0, 0, 1)
 SIZE_ARGUMENT = "call_size"
 
 
@@ -72,6 +71,8 @@ class Extent:
     argument: int
     times: int
     minus: int
+    multiple: int = 1
+    """No more than the last multiple of so many elements is needed, as vectors are read whole."""
 
 
 def extents_of_kernel(function: func.FuncOp, name: str = EXTENTS) -> list[list[Extent | None]]:
@@ -86,8 +87,8 @@ def extents_of_kernel(function: func.FuncOp, name: str = EXTENTS) -> list[list[E
     for entry in attribute.data:
         assert isinstance(entry, DenseArrayBase)
         values = [int(value) for value in entry.get_values()]
-        triples = zip(values[::3], values[1::3], values[2::3], strict=True)
-        found.append([None if a < 0 else Extent(a, t, m) for a, t, m in triples])
+        rows = zip(values[::4], values[1::4], values[2::4], values[3::4], strict=True)
+        found.append([None if row[0] < 0 else Extent(*row) for row in rows])
     return found
 
 
@@ -143,7 +144,7 @@ class _Extents(CallValues):
         self.runs: dict[Operation, Need] = {}
         """By launch, likewise."""
         self.ended: dict[str, set[SSAValue]] = {}
-        """By kernel: operands with masks that are no larger than what sums read."""
+        """By kernel: operands of which no more is needed than what sums read."""
 
     def run(self) -> None:
         self.find_neutral()
@@ -209,28 +210,14 @@ class _Extents(CallValues):
         }
         ends = self.ends[launch]
         found = find_needs(kernel, results, limits, self.bounds, inside, ends)
-        pairs = zip(kernel.body.block.args, self.neutral[launch.kernel.data], strict=True)
-        read: dict[SSAValue, Needs | None] = dict(pairs)
         for argument, value in values.items():
             if value not in launch.results and argument in found.needed:
-                reach = found.needed[argument]
-                if argument not in found.own and self._is_masked(value):
-                    reach = _ended(reach, read[argument], argument, ends)
-                if reach != found.needed[argument]:
+                if argument in found.ended:
                     self.ended.setdefault(launch.kernel.data, set()).add(argument)
-                needs = in_tensor(value, reach, shape_of_buffer(argument))
+                needs = in_tensor(value, found.needed[argument], shape_of_buffer(argument))
                 place = list(launch.operands).index(value)
                 self._need(value, self._of_part(launch, place, needs))
         return found
-
-    def _is_masked(self, value: SSAValue) -> bool:
-        """Whether a launch chooses another number for all elements beyond sizes: all of them are
-        right, whatever it reads there."""
-        owner = root(value)
-        launch = None if owner is None else owner.owner
-        if not isinstance(launch, LaunchOp):
-            return False
-        return _kept(self.kernels[launch.kernel.data], self.box(launch)) is not None
 
     def _see_use(self, launch: LaunchOp, values: Mapping[SSAValue, SSAValue]) -> None:
         """Which calls run a launch, and so use its operands."""
@@ -386,7 +373,7 @@ class _Extents(CallValues):
             first, need = dimension
             if need.is_number:
                 return None
-            size, times, minus = _linear(need)
+            size, times, minus, _ = _linear(need)
             if size not in sizes:
                 sizes.append(size)
             rows.append(KeptDimension(first, place + sizes.index(size), times, minus))
@@ -433,21 +420,6 @@ class _Extents(CallValues):
         return sent.output
 
 
-def _ended(
-    needs: Needs, read: Needs | None, operand: SSAValue, ends: Mapping[SSAValue, Expression]
-) -> Needs:
-    """What a kernel reads of a masked operand: loops that add it up, and do nothing else with it,
-    read up to END_SLACK elements from where on that adds nothing, which `clip-loops` sees to."""
-    if read is None:
-        return needs
-    found: list[Need] = []
-    for axis, (need, end) in enumerate(zip(needs, read, strict=True)):
-        forms = [subscripts(access)[axis] for access in accesses_of(operand)]
-        adds_up = all(form is not None and set(form.terms) <= set(ends) for form in forms)
-        found.append(end + END_SLACK if need is None and end and adds_up else need)
-    return tuple(found)
-
-
 def _kept(kernel: func.FuncOp, box: Limits) -> KeptElements | None:
     """The operand that a result keeps below sizes: y[i] = select(i < size, x[i], other)."""
     arguments: list[SSAValue] = list(kernel.body.block.args)
@@ -491,16 +463,16 @@ def _kept_by_both(one: KeptElements | None, other: KeptElements | None) -> KeptE
 
 
 def _entry(needs: Needs, place: int, sizes: list[Expression]) -> list[int]:
-    """Argument, times and minus of each dimension; new sizes follow the argument `place`."""
+    """The numbers of each dimension's `Extent`; new sizes follow the argument `place`."""
     entry: list[int] = []
     for need in needs:
         if need is None or need.is_number:
             entry += WHOLE
             continue
-        size, times, minus = _linear(need)
+        size, times, minus, multiple = _linear(need)
         if size not in sizes:
             sizes.append(size)
-        entry += (place + sizes.index(size), times, minus)
+        entry += (place + sizes.index(size), times, minus, multiple)
     return entry
 
 
@@ -518,9 +490,16 @@ def _of_slice(needs: Needs, ranges: Sequence[range], shape: Sequence[int]) -> Ne
     return tuple(found)
 
 
-def _linear(need: Expression) -> tuple[Expression, int, int]:
-    """size, times and minus with need = times * size - minus."""
+def _linear(need: Expression) -> tuple[Expression, int, int, int]:
+    """size, times, minus and multiple: need is the last multiple of that many elements that is not
+    above times * size - minus."""
+    (product, factor), *others = need.terms
+    atom = product[0] if len(product) == 1 and not others else None
+    if isinstance(atom, Quotient) and factor > 1 and factor % atom.divisor == 0:
+        size, times, minus, own = _linear(atom.dividend * (factor // atom.divisor))
+        if own == 1:
+            return size, times, minus, factor
     varying = need - need.constant
     times = reduce(gcd, (abs(c) for _, c in varying.terms))
     size = Expression(tuple((product, c // times) for product, c in varying.terms))
-    return size, times, -need.constant
+    return size, times, -need.constant, 1

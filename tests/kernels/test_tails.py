@@ -101,3 +101,26 @@ def test_integers_beyond_a_call_are_no_rows_of_a_table():
         np.testing.assert_array_equal(found, [[[3, 4], [1, 2]]])
         strided = np.array([[0, 9, 1, 9]])[:, ::2]
         np.testing.assert_array_equal(program.run({"i": strided})["y"], [[[1, 2], [3, 4]]])
+
+
+def test_blocks_of_pixels_that_are_turned_end_with_the_call():
+    """Each of the stores of such a block has a column of its own."""
+    weights = ",".join(["0.5"] * 24 * 24 * 9)
+    model = onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["": 17]> g (float[1,24,h,w] x) => '
+        f"(float[1,24,h,w] y) <float[24,24,3,3] k = {{{weights}}}> "
+        "{ t = Abs (x)  y = Conv <pads = [1,1,1,1]> (t, k) }"
+    )
+    compiled = explorer.compile(from_proto(model), "cpu", dimensions={"h": (1, 33), "w": (1, 40)})
+    kernels = [k for k in compiled.kernels.values() if k.name.startswith("to_nchw")]
+    lines = [line for kernel in kernels for line in kernel.source.lines]
+    tiles = [line for line in lines if "for (" in line and "d3_tile = 0" in line]
+    assert tiles and all("_end;" in line for line in tiles)
+    judge = onnxruntime.InferenceSession(model.SerializeToString())
+    with compiled.open(isolated=False) as program:
+        program.run({"x": np.full((1, 24, 33, 40), np.nan, np.float32)})
+        for height, width in ((1, 1), (33, 7), (5, 8), (8, 9), (32, 40), (33, 39)):
+            x = np.random.default_rng(width).standard_normal((1, 24, height, width))
+            x = x.astype(np.float32)
+            found = program.run({"x": x})["y"]
+            np.testing.assert_allclose(found, judge.run(None, {"x": x})[0], 1e-4, 1e-4)

@@ -8,13 +8,14 @@
 `loop.clip = [times, minus, per]` on a loop says: no iteration from (times * size - minus) / per on,
 rounded upwards, stores a row that the size asks for. A fourth number is the argument that holds
 the size, where several sizes are open (`find_extents.py`), a fifth one iterations for every `per`
-elements. With per = 0 the loop runs whole or not at all: its stores begin at element minus. A tile that crosses the last row is
-computed whole; its rows after that lie inside the buffer and are read by nobody.
+elements. With per = 0 the loop runs whole or not at all: its stores begin at element minus. A tile
+that crosses the last row is computed whole; its rows after that lie inside the buffer and are read
+by nobody.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from xdsl.dialects import affine, func, memref
@@ -478,7 +479,15 @@ def _clip_of_extents(
             if extent is not None and form is not None and index in form.terms
         ]
         found.add(clips[0] if clips else None)
-    return next(iter(found)) if len(found) == 1 else None
+    return _last_of(found)
+
+
+def _last_of(clips: Collection[Clip | None]) -> Clip | None:
+    """The clip of which a loop ends last; None where one is missing, or that is not known."""
+    known = [clip for clip in clips if clip is not None]
+    if len(known) != len(clips) or len({replace(clip, minus=0) for clip in known}) != 1:
+        return None
+    return min(known, key=lambda clip: clip.minus)
 
 
 def _stores_to_buffers(loop: affine.ForOp) -> list[Access]:
@@ -553,4 +562,4 @@ def _clip(loop: affine.ForOp, rows: Mapping[SSAValue, int]) -> Clip | None:
         if not unit or form is None:
             return None
         found.add(_clip_at(form, index, unit))
-    return next(iter(found)) if len(found) == 1 else None
+    return _last_of(found)

@@ -45,6 +45,7 @@ from explorer.kernels.loops.nest import (
     accesses_in,
     bounds_of,
     enclosing_loops,
+    extent_of,
     index_of,
     is_access,
     is_store,
@@ -401,11 +402,13 @@ def _clip_all(
     extents: Mapping[SSAValue, Sequence[Extent | None]],
     guards: frozenset[Clip],
 ) -> int:
-    """Marks a loop and those inside; how many. guards: of the loops around it."""
+    """Marks a loop and those inside; how many. guards: those of the loops around it."""
     clip = _clip_of_extents(loop, extents)
     if clip is None and kind_of(loop) != "unroll":
         clip = _guard(loop, extents)
         clip = None if clip in guards else clip
+    elif clip is not None and clip.scale == extent_of(loop) and replace(clip, scale=1) in guards:
+        clip = None  # a whole vector of a loop around it, which ends with vectors
     found = 0
     if clip is not None:
         _set_clip(loop, clip)

@@ -1,10 +1,12 @@
 """Calls in this process: what is bound beforehand changes nothing of what a call answers."""
 
 import numpy as np
+import onnx.parser
 import pytest
 
 import explorer
 from explorer.errors import InputError
+from explorer.importers.onnx import from_proto
 from explorer.runtime.native.program import NativeProgram
 
 
@@ -94,3 +96,27 @@ def test_weights_that_may_change_are_copied(c_program, weights, inputs, is_const
         memory[start : start + weights.nbytes] = 0  # the owner can still write
         expected = [[20, 40], [60, 80]] if is_constant else [[22, 44], [66, 88]]
         assert executable.run(inputs)["y"].tolist() == expected
+
+
+def test_calls_of_open_sizes_follow_their_arrays():
+    """Also where one has the shapes of the call before, but another type, or fewer inputs."""
+    model = onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["": 17]> g (float[n,3] x, int64[n] i) => (float[n,3] y) '
+        "{ y = Gather (x, i) }"
+    )
+    compiled = explorer.compile(from_proto(model), "cpu", dimensions={"n": (1, 6)})
+    with compiled.open(isolated=False) as program:
+        for size in (6, 2, 2, 5, 2, 1, 1):
+            x = np.random.default_rng(size).standard_normal((size, 3)).astype(np.float32)
+            index = np.arange(size)[::-1].copy()
+            for _ in range(2):
+                found = program.run({"x": x, "i": index})["y"]
+                np.testing.assert_array_equal(found, x[index])
+                index = np.zeros_like(index)
+        with pytest.raises(InputError, match="expected float32"):
+            program.run({"x": x.astype(np.float64), "i": index})
+        with pytest.raises(InputError, match="`i` is missing"):
+            program.run({"x": x})
+        with pytest.raises(InputError, match="n"):
+            program.run({"x": x, "i": np.zeros(2, np.int64)})
+        np.testing.assert_array_equal(program.run({"x": x, "i": index})["y"], x[index])

@@ -25,6 +25,9 @@ GRAPHS = {
     "b = Softmax <axis = 2> (a)  c = Mul (b, b)  n = Neg (c)  y = MatMul (n, x) }",
     "attention over columns": "{ t = Transpose <perm = [0,2,1]> (x)  a = MatMul (t, x)  "
     "b = Softmax <axis = 2> (a)  c = Abs (b)  y = MatMul (c, t) }",
+    "joined attention": "{ t = Transpose <perm = [0,2,1]> (x)  a = MatMul (t, x)  "
+    "b = Softmax <axis = 2> (a)  n = Neg (b)  c = Concat <axis = 0> (b, n)  "
+    "u = Concat <axis = 0> (t, t)  m = MatMul (c, u)  y, z = Split <axis = 0> (m) }",
 }
 LARGEST = {"r": 5, "s": 70}
 

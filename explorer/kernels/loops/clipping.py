@@ -23,12 +23,12 @@ from xdsl.dialects.builtin import DenseArrayBase, MemRefType, i64
 from xdsl.ir import Operation, SSAValue
 
 from explorer.ir.dialects.kernel import LaunchOp
+from explorer.ir.operation import TopOperation
 from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
 from explorer.ir.rewriting.passes import EventLog, Pass
 from explorer.ir.sizes.ranges import leading_axis
 from explorer.ir.structure import kernel_functions, outermost, own_functions, walk_inside
 from explorer.kernels.loops.beginning import kept_of_kernel
-from explorer.kernels.loops.call_values import root
 from explorer.kernels.loops.extents import VECTOR
 from explorer.kernels.loops.find_extents import (
     ENDED,
@@ -236,13 +236,15 @@ def _store_what_is_read(rewriter: RecordedRewriter) -> None:
         for place in _operands_read_further(kernel)
         for operand in (launch.operands[place] for launch in launches.get(name, ()))
     ]
-    seen: set[str] = set()
+    seen: set[object] = set()
     while pending:
-        found = root(pending.pop())
-        maker = None if found is None else found.owner
-        if not isinstance(maker, LaunchOp) or maker.kernel.data in seen:
+        maker = pending.pop().owner
+        if maker in seen or not isinstance(maker, TopOperation):
             continue
-        seen.add(maker.kernel.data)
+        seen.add(maker)
+        if not isinstance(maker, LaunchOp):  # a view
+            pending += maker.operands
+            continue
         made = kernels[maker.kernel.data]
         rewriter.set_attribute(made, EXTENTS, whole_extents(made))
         if kept_of_kernel(made) is None:

@@ -47,7 +47,7 @@ class OpenCLBackend(Backend):
     def capabilities(self, target: Target, lanes: int) -> Capabilities:
         from explorer.targets.capabilities import Capabilities
 
-        return Capabilities(fuses_attention=False, multiplies_blocks=False)
+        return Capabilities(fuses_attention=False, multiplies_blocks=False, widens_operands=False)
 
     def device(self) -> DeviceRecord | None:
         from explorer.runtime.devices import opencl_device

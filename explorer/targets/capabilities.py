@@ -27,6 +27,9 @@ class Capabilities:
     multiplies_blocks: bool = True
     """Whether kernels multiply bytes in blocks with weights in blocks: vectors of sums stay in
     registers, where else every block of every result would be a number in memory."""
+    widens_operands: bool = True
+    """Whether products of floats read a computed right side of fewer bytes, and widen it in
+    registers."""
     multiplies_bf16: bool = False
     """Whether an instruction adds two products of bfloat16 to a sum of float32."""
 

@@ -67,7 +67,7 @@ class NpuBackend(Backend):
     def capabilities(self, target: Target, lanes: int) -> Capabilities:
         from explorer.targets.capabilities import Capabilities
 
-        return Capabilities(fuses_attention=False, multiplies_blocks=False)
+        return Capabilities(fuses_attention=False, multiplies_blocks=False, widens_operands=False)
 
     def executor(self, target: Target) -> Executor | None:
         from explorer.backends.npu.executing import execute

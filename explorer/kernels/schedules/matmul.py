@@ -61,6 +61,11 @@ ENOUGH_TASKS = 16
 too, and rows that are left over a nest of their own."""
 PACKED = "packed"
 """Name of the choice that a layout is shared by."""
+STORED = ("f16", "i8")
+"""Elements of a right side that are widened in registers."""
+STORED_STEPS = 16
+"""Of a sum after which what is stored in fewer bytes is asked for, where one tile has all columns:
+one row of 64 halves is two lines, and a core works on 20 of them at a time."""
 MAX_STEPS = 64
 """Of a sum between two lines of weights that are asked for."""
 
@@ -79,8 +84,9 @@ class MatrixOperands:
 def matrix_operands(nest: LoopNest, packs: Mapping[str, Pack]) -> MatrixOperands | None:
     """The operands of a float32 product that can be tiled; None otherwise.
 
-    The result must be row-major with n innermost, and the right operand must either be a weight
-    (which is packed) or have n innermost, too.
+    The right one may be stored in fewer bytes (`STORED`) where it is no weight. The result must be
+    row-major with n innermost, and the right operand must either be a weight (which is packed) or
+    have n innermost, too.
     """
     mains = nest.statements("main")
     if len(mains) != 1:
@@ -99,8 +105,7 @@ def matrix_operands(nest: LoopNest, packs: Mapping[str, Pack]) -> MatrixOperands
     for access in accesses:
         forms = [form for form in subscripts(access) if form is not None]
         name = nest.name_of_buffer(access.memref)
-        element_type = element_name(access.memref)
-        if element_type != "f32" or len(forms) != len(subscripts(access)):
+        if len(forms) != len(subscripts(access)):
             return None
         if block_of(packs.get(name)):
             return None
@@ -112,6 +117,10 @@ def matrix_operands(nest: LoopNest, packs: Mapping[str, Pack]) -> MatrixOperands
     left = [name for name, indices in used.items() if {k, *rows} <= indices and n not in indices]
     result = [name for name, indices in used.items() if {n, *rows} <= indices and k not in indices]
     if not len(right) == len(left) == len(result) == 1 or len(walked) != 3:
+        return None
+    stored = [element_name(nest.buffer(name)) for name in (*left, *right, *result)]
+    is_narrow = stored[1] in STORED and nest.roles[right[0]] != "weight"
+    if stored != ["f32", stored[1] if is_narrow else "f32", "f32"]:
         return None
     contiguous = [result[0]] if nest.roles[right[0]] == "weight" else [result[0], right[0]]
     for name in contiguous:
@@ -161,6 +170,10 @@ def schedule_matmul(
     ahead = 0
     if is_weight and depth_unroll == 1 and packed == vectors:
         ahead = _choose_prefetch(machine, choices, work, row_parts[0], column_parts[0])
+    is_stored = not is_weight and element_name(nest.buffer(operands.right)) in STORED
+    first = column_parts[0]
+    is_one_tile = first.extent == first.tile * first.width
+    together = STORED_STEPS if is_stored and is_one_tile and depth % STORED_STEPS == 0 else 0
 
     _cut_columns(schedule, operands.batch, column_parts)
     parts = [
@@ -172,9 +185,11 @@ def schedule_matmul(
         names, factor = ("ko", "ku"), depth_unroll
         if ahead > 1 and not part.suffix:
             names, factor = ("ko", "ki"), ahead
+        if together and not part.suffix:
+            names, factor = ("ko", "ki"), together
         reduction = _put_inside_sum(schedule, part, names, factor)
         schedule.apply(accumulate, at=reduction[0], buffer=operands.result)
-        if part.column.width > 1:
+        if part.column.width > 1 and not is_stored:
             points, tile_vectors = part.row.tile, part.column.tile
             at = reduction[-1]
             hold_vectors(schedule, machine, at, operands.right, points, tile_vectors)
@@ -195,6 +210,9 @@ def schedule_matmul(
     if ahead:
         at = "ko" if ahead > 1 else "k"
         schedule.attempt(prefetch, at=at, buffer=operands.right, ahead="nt")
+    if is_stored:
+        at, outer = ("ki", "ko") if together else ("k", "nt")
+        schedule.attempt(prefetch, at=at, buffer=operands.right, ahead=outer)
     finish_statements(schedule, machine)
 
 

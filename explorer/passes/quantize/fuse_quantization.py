@@ -14,10 +14,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions, apply_rules
+from explorer.ir.rewriting import (
+    RecordedRewriter,
+    Rewrite,
+    RewriteOptions,
+    Rule,
+    apply_rules,
+)
 from explorer.ir.rewriting.passes import RulePass
 from explorer.passes.quantize.rules.fusion import FuseRequantize, ReadIntegers, WriteIntegers
 from explorer.passes.quantize.rules.split_signs import SplitSigns
+from explorer.passes.quantize.rules.stored_operands import WidenOperand
 from explorer.passes.quantize.rules.unpack_weights import UnpackWeights
 from explorer.passes.quantize.rules.weight_pairs import PairWeights
 from explorer.passes.quantize.rules.zero_points import CenterFilters, FoldZeroPoint
@@ -38,12 +45,16 @@ class FuseQuantization(RulePass):
         CenterFilters,
         FoldZeroPoint,
         UnpackWeights,
+        WidenOperand,
         PairWeights,
         SplitSigns,
     )
 
     def run(self, rewriter: RecordedRewriter, options: RewriteOptions) -> list[Rewrite]:
-        rules = [rule() for rule in self.rules if rule not in (PairWeights, SplitSigns)]
+        late: list[type[Rule]] = [PairWeights, SplitSigns]
+        if not self.capabilities.widens_operands:
+            late.append(WidenOperand)
+        rules = [rule() for rule in self.rules if rule not in late]
         rewrites = apply_rules(self.name, rules, rewriter, options)
         if self.capabilities.multiplies_pairs:
             rewrites += apply_rules(self.name, [PairWeights()], rewriter, options)

@@ -14,6 +14,8 @@ from xdsl.dialects.builtin import (
     Signedness,
     StringAttr,
     TensorType,
+    f16,
+    f32,
 )
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
@@ -25,7 +27,7 @@ from xdsl.irdl import (
     result_def,
 )
 
-from explorer.ir.compute import KernelBuilder
+from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder
 from explorer.ir.gradients import GradientBuild, NotDifferentiable
 from explorer.ir.interfaces import (
     Differentiable,
@@ -60,6 +62,8 @@ UNSIGNED_BYTES: dict[Attribute, int] = {I8: -128, IntegerType(8, Signedness.UNSI
 """What is subtracted from bytes of a type so that they are unsigned: dot products take those."""
 
 
+WIDENED: tuple[Attribute, ...] = (f16, I8)
+"""Elements of a right side that are multiplied as f32."""
 TOGETHER = 4
 """Bytes that a dot product multiplies with as many others."""
 
@@ -68,8 +72,9 @@ TOGETHER = 4
 class MatMulOp(Differentiable, Reshapable, FusedOperation):
     """a (..., m, k) times b (..., k, n); batch dimensions broadcast.
 
-    bias: (n,); residual: broadcasts to the result. fits_pairs: products of an unsigned byte with
-    each of two neighbours along k (2i and 2i + 1) add up to a number of 16 bits, whatever the
+    bias: (n,); residual: broadcasts to the result. b may be stored in fewer bytes where a is f32:
+    its elements (`WIDENED`) are widened, which is exact. fits_pairs: products of an unsigned byte
+    with each of two neighbours along k (2i and 2i + 1) add up to a number of 16 bits, whatever the
     bytes are (`passes/quantize/rules/weight_pairs.py`). splits_signs, sign_sums: see
     `integer_products.py`.
     """
@@ -104,6 +109,18 @@ class MatMulOp(Differentiable, Reshapable, FusedOperation):
     @property
     def adds_up_input(self) -> bool:
         return self.has_filter_offset
+
+    @property
+    def widens_right(self) -> bool:
+        """Whether elements of the right side become f32 where they are multiplied."""
+        kinds = element_type_of(self.left), element_type_of(self.right)
+        return kinds[0] == f32 and kinds[1] in WIDENED
+
+    def alike_operands(self) -> Sequence[SSAValue | None]:
+        return [v for v in self.operands if v is not self.right or not self.widens_right]
+
+    def multiplied(self, s: ScalarBuilder, x: Scalar, w: Scalar, *rest: Scalar) -> Scalar:
+        return super().multiplied(s, x, w.convert(f32) if self.widens_right else w, *rest)
 
     def channel_axes(self) -> tuple[int, int]:
         a, b = len(shape_of(self.left)), len(shape_of(self.right))
@@ -153,6 +170,8 @@ class MatMulOp(Differentiable, Reshapable, FusedOperation):
     @in_arithmetic_types
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
         a, b, bias, residual = self.split_operands(operands)
+        if self.widens_right:
+            b = b.astype(np.float32)
         if self.sums is not None:
             given = self.at_run_time(operands)
             sums = np.matmul(*self.factors(a, b, given))

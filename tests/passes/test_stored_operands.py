@@ -1,0 +1,86 @@
+"""Products of float32 with what is stored in fewer bytes; NumPy judges."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import ModelProto, TensorProto, helper
+
+import explorer as ex
+from explorer.importers.onnx.file.reading import from_proto
+from explorer.ir.top.casting import CastOp
+from explorer.ir.top.linear.matmul import MatMulOp
+from explorer.ir.types import element_type_of
+
+KINDS = {"f16": (TensorProto.FLOAT16, np.float16), "i8": (TensorProto.INT8, np.int8)}
+
+
+def product(kind: int, left: tuple[int, ...], right: tuple[int, ...]) -> ModelProto:
+    """y = a · float(b)"""
+    nodes = [
+        helper.make_node("Cast", ["b"], ["wide"], to=TensorProto.FLOAT),
+        helper.make_node("MatMul", ["a", "wide"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "product",
+        [
+            helper.make_tensor_value_info("a", TensorProto.FLOAT, left),
+            helper.make_tensor_value_info("b", kind, right),
+        ],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def numbers(dtype: type, shape: tuple[int, ...]) -> np.ndarray:
+    random = np.random.default_rng(len(shape) + shape[-1])
+    if dtype is np.int8:
+        return random.integers(-128, 128, shape).astype(np.int8)
+    return random.standard_normal(shape).astype(dtype)
+
+
+def stored(compilation: ex.Compilation) -> list[str]:
+    """The elements of the right sides of products, and casts that are left."""
+    ops = list(compilation["eliminate-dead-code"].after.program.walk())
+    found = [str(element_type_of(op.right)) for op in ops if isinstance(op, MatMulOp)]
+    return found + ["cast" for op in ops if isinstance(op, CastOp)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("rows", "depth", "columns"),
+    [(1, 1, 1), (3, 64, 200), (2, 7, 5), (3, 48, 64), (16, 5, 33), (1, 128, 16), (4, 1, 40)],
+)
+def test_few_rows_read_what_is_stored(kind: str, rows: int, depth: int, columns: int):
+    proto_kind, dtype = KINDS[kind]
+    left, right = (1, 2, rows, depth), (1, 2, depth, columns)
+    compilation = ex.compile(from_proto(product(proto_kind, left, right)))
+    assert stored(compilation) == [kind]
+    a, b = numbers(np.float32, left), numbers(dtype, right)
+    expected = a @ b.astype(np.float32)
+    found = compilation.run({"a": a, "b": b})["y"]
+    bound = np.abs(a) @ np.abs(b.astype(np.float32)) * depth * 2**-23
+    assert (np.abs(found - expected) <= bound).all()
+
+
+def test_no_numbers_stay_what_they_are():
+    left, right = (2, 3), (3, 20)
+    a = np.array([[1, 0, 1], [-1, 1, 0]], np.float32)
+    b = np.ones(right, np.float16)
+    b[0, :4] = np.inf, -np.inf, np.nan, 65504
+    b[2, 1] = np.inf
+    compilation = ex.compile(from_proto(product(TensorProto.FLOAT16, left, right)))
+    with np.errstate(invalid="ignore"):
+        expected = a @ b.astype(np.float32)
+    np.testing.assert_array_equal(compilation.run({"a": a, "b": b})["y"], expected)
+
+
+def test_many_rows_and_other_devices_widen_once():
+    model = from_proto(product(TensorProto.FLOAT16, (17, 4), (4, 8)))
+    compilation = ex.compile(model)
+    assert stored(compilation) == ["f32", "cast"]
+    declined = [r for r in compilation["fuse-quantization"].rewrites if r.rule == "widen-operand"]
+    assert "17 rows use what is widened once" in declined[0].reason
+    small = from_proto(product(TensorProto.FLOAT16, (2, 4), (4, 8)))
+    assert stored(ex.compile(small, "opencl")) == ["f32", "cast"]

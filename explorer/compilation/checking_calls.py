@@ -28,7 +28,7 @@ from explorer.accuracy.steps import FEW, MAX_TIES
 from explorer.compilation.checking_quantized import meaning_of_stored
 from explorer.compilation.compilation import Compilation
 from explorer.errors import InputError
-from explorer.ir.evaluation import entry_function, entry_return, output_names, outputs_by_name
+from explorer.ir.evaluation import entry_function, entry_return, output_names
 from explorer.ir.origins import Origin, origin_of
 from explorer.ir.padding import cut, filled, valid_rows
 from explorer.ir.program import Snapshot
@@ -124,6 +124,8 @@ class _Meaning:
     """The states that are, by the names of their inputs."""
     places: Mapping[str, str] = field(default_factory=dict)
     """The values that hold their rows after a call, by the same names."""
+    outputs: Mapping[str, str] = field(default_factory=dict)
+    """The values of all outputs, by their names."""
 
     @staticmethod
     def of(compilation: Compilation) -> _Meaning | None:
@@ -141,6 +143,7 @@ class _Meaning:
             length,
             {value.name: value for value in length.inputs if value.stored},
             {state.input: names[state.output] for state in states_of(function)},
+            names,
         )
 
     def run(
@@ -153,7 +156,8 @@ class _Meaning:
         }
         values = self.snapshot.run(inputs, replaced=fed)
         rows = valid_rows(self.length, inputs)
-        return cut(self.length, outputs_by_name(self.snapshot.program, values), rows or 0)
+        found = {name: values[value] for name, value in self.outputs.items()}
+        return cut(self.length, found, rows or 0)
 
     def is_tie(self, state: str, one: np.ndarray, other: np.ndarray, tolerance: float) -> bool:
         """Whether rows of a state differ by a step of its type at most, in few places."""

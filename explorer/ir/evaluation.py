@@ -19,7 +19,7 @@ from explorer.errors import InputError, PassError
 from explorer.ir.open_sizes import sizes_of_function
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.origins import sources_of
-from explorer.ir.padding import padded
+from explorer.ir.padding import in_order, padded
 from explorer.ir.sizes.calls import padded_to_largest
 from explorer.ir.sizes.constraints import bind_shapes
 from explorer.ir.structure import functions, value_name
@@ -128,8 +128,11 @@ def outputs_by_name(module: ModuleOp, values: Mapping[str, np.ndarray]) -> dict[
     """The outputs under the source model's names, from all values of a run."""
     function = entry_function(module)
     returned = entry_return(function).operands
-    names = output_names(function)
-    return {n: values[value_name(v)] for n, v in zip(names, returned, strict=True)}
+    names, length = output_names(function), length_of(function)
+    found = {n: values[value_name(v)] for n, v in zip(names, returned, strict=True)}
+    for value in () if length is None else length.outputs:
+        found[value.name] = in_order(found[value.name], value)
+    return found
 
 
 def _names(function: func.FuncOp, attribute: str) -> tuple[str, ...]:

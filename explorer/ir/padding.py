@@ -78,7 +78,12 @@ def filled(array: np.ndarray, value: GrowingValue, capacity: int) -> np.ndarray:
     shape[value.axis] = capacity
     whole = np.zeros(shape, array.dtype)
     whole[(slice(None),) * value.axis + (slice(array.shape[value.axis]),)] = array
-    return whole
+    return np.ascontiguousarray(in_order(whole, value))
+
+
+def in_order(array: np.ndarray, value: GrowingValue) -> np.ndarray:
+    """An array of callers in the order that the program has, and back."""
+    return array.swapaxes(-1, -2) if value.is_turned else array
 
 
 def cut(length: ValidLength, outputs: Mapping[str, np.ndarray], rows: int) -> dict[str, np.ndarray]:
@@ -92,5 +97,5 @@ def cut(length: ValidLength, outputs: Mapping[str, np.ndarray], rows: int) -> di
 
 def valid_part(array: np.ndarray, value: GrowingValue, rows: int) -> np.ndarray:
     """What is valid of an array of the program, as callers have it: an array of its own."""
-    kept = array[(slice(None),) * value.axis + (slice(rows + value.more),)]
+    kept = in_order(array, value)[(slice(None),) * value.axis + (slice(rows + value.more),)]
     return kept.astype(np.float32 if value.stored else array.dtype, order="C")

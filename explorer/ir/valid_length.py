@@ -4,7 +4,8 @@ func @main(%past: tensor<1x4x8x16xf32>, %past_length: tensor<i64>)
     {valid_length = {name = "past_length", capacity = 8, rows = 1,
                      inputs = [["past", 2, 0]], outputs = [["present", 2, 1]]}}
 
-A value that is stored in fewer bytes has the type's name after these: ["past", 2, 0, "float16"].
+A value that is stored in fewer bytes has the type's name after these, and whether its last two axes
+are in the other order: ["past", 2, 0, "float16", "turned"].
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from xdsl.ir import Attribute
 from explorer.results.program import GrowingValue, ValidLength
 
 VALID_LENGTH = "valid_length"
+TURNED = StringAttr("turned")
 
 
 def length_attribute(length: ValidLength) -> DictionaryAttr:
@@ -56,7 +58,7 @@ def _values(values: Sequence[GrowingValue]) -> ArrayAttr[ArrayAttr[Attribute]]:
                     StringAttr(v.name),
                     _number(v.axis),
                     _number(v.more),
-                    *([StringAttr(v.stored)] if v.stored else []),
+                    *([StringAttr(v.stored), *[TURNED] * v.is_turned] if v.stored else []),
                 ]
             )
             for v in values
@@ -67,7 +69,13 @@ def _values(values: Sequence[GrowingValue]) -> ArrayAttr[ArrayAttr[Attribute]]:
 def _growing(attribute: Attribute) -> tuple[GrowingValue, ...]:
     assert isinstance(attribute, ArrayAttr)
     return tuple(
-        GrowingValue(_text(name), _integer(axis), _integer(more), *map(_text, stored))
+        GrowingValue(
+            _text(name),
+            _integer(axis),
+            _integer(more),
+            "".join(map(_text, stored[:1])),
+            TURNED in stored,
+        )
         for name, axis, more, *stored in (entry.data for entry in attribute.data)
     )
 

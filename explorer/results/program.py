@@ -88,6 +88,8 @@ class GrowingValue:
     more: int = 0
     stored: str = ""
     """What float32 is rounded to in the program (`HALF`); empty where nothing is."""
+    is_turned: bool = False
+    """Whether the program has its last two axes in the other order."""
 
 
 @dataclass(frozen=True)

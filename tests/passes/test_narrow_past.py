@@ -22,6 +22,7 @@ from explorer.runtime.stateful import StatefulProgram
 
 decoders = SimpleNamespace(**run_path(str(Path(__file__).with_name("decoders.py"))))
 CAPACITY = 9
+KEY = "past_key_values.0.key"
 TYPE = "narrow-past/type"
 HALF = {TYPE: "float16"}
 HARD = np.array(
@@ -182,3 +183,22 @@ def test_a_step_is_near_to_float32_and_the_same_in_a_session():
     with pytest.raises(InputError, match="cannot be 'half'"):
         ex.Session(from_proto(proto), decisions={TYPE: "half"}).run(given)
 
+
+def test_keys_lie_as_their_product_reads_them():
+    model = from_proto(decoders.exported("compared", 2))
+    compilation = ex.compile(model, dimensions={"seq": 1}, capacity=CAPACITY, decisions=HALF)
+    shapes = {port.name: port.shape for port in compilation.program.inputs}
+    assert shapes["past_key_values.0.key"] == (1, 1, 8, CAPACITY)
+    assert shapes["past_key_values.0.value"] == (1, 1, CAPACITY, 8)
+    text = compilation["eliminate-dead-code"].after.text.to_text()
+    assert "top.transpose" not in text
+    past = {f"past_key_values.0.{n}": np.arange(24, dtype=np.float32) for n in ("key", "value")}
+    past = {name: array.reshape(1, 1, 3, 8) for name, array in past.items()}
+    for isolated in (False, True):
+        with compilation.open(isolated=isolated) as program:
+            found = program.run({"input_ids": np.array([[1]]), **past})
+            np.testing.assert_array_equal(found["present.0.key"][:, :, :3], past[KEY])
+            assert found["present.0.key"].shape == (1, 1, 4, 8)
+        with compilation.open(isolated=isolated, remembers=True) as program:
+            program.load(past)
+            np.testing.assert_array_equal(program.state()[KEY], past[KEY])

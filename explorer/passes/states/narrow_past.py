@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import Float32Type, ModuleOp, f16, f32
-from xdsl.ir import BlockArgument
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from explorer.errors import InputError
 from explorer.ir.evaluation import entry_function, entry_return, input_names, output_names
@@ -29,7 +29,11 @@ from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
 from explorer.ir.rewriting.passes import KNOBS, EventLog, Pass
 from explorer.ir.states import StateRecord, states_of
 from explorer.ir.top.casting import CastOp
+from explorer.ir.top.data import ReturnOp
 from explorer.ir.top.indexing import ScatterElementsOp
+from explorer.ir.top.linear.matmul import MatMulOp
+from explorer.ir.top.movement.reshape import ExpandOp, ReshapeOp
+from explorer.ir.top.movement.transpose import TransposeOp
 from explorer.ir.types import element_type_of, shape_of, tensor_type
 from explorer.ir.valid_length import VALID_LENGTH, length_attribute, length_of
 from explorer.results import Knob
@@ -105,27 +109,64 @@ def _narrow(
     function: func.FuncOp, state: StateRecord, op: ScatterElementsOp, rewriter: RecordedRewriter
 ) -> None:
     """Rounds what is appended to one state, and widens what is read of it."""
+    swap = _swap_of(op.output) if _is_read_turned(op.output) else []
+    past, axis = op.input, op.get("axis")
+    assert isinstance(past, BlockArgument)
     half = CastOp.make([op.updates], to=f16)
     rewriter.insert_before(op, half)
-    past = op.input
-    assert isinstance(past, BlockArgument)
-    narrow = tensor_type(f16, shape_of(past))
-    past = rewriter.set_type(past, narrow)
-    made = ScatterElementsOp.make(
-        [past, op.indices, half.output], axis=op.get("axis"), reduction="none"
-    )
+    operands, shape = [op.indices, half.output], shape_of(past)
+    if swap:
+        operands = [_swapped(value, op, rewriter) for value in operands]
+        shape, axis = tuple(shape[a] for a in swap), swap.index(axis)
+    past = rewriter.set_type(past, tensor_type(f16, shape))
+    made = ScatterElementsOp.make([past, *operands], axis=axis, reduction="none")
     rewriter.insert_before(op, made)
-    set_origins(made, [origin_of(op.output)])
-    wide = CastOp.make([made.output], to=f32)
+    origin = origin_of(op.output)
+    set_origins(made, [origin.then("permute", swap) if origin and swap else origin])
     index = output_names(function).index(state.output)
     rewriter.set_operand(entry_return(function), index, made.output)
+    wide = CastOp.make([made.output], to=f32)
+    if swap:
+        rewriter.insert_before(op, wide)
+        wide = TransposeOp.make([wide.output], permutation=swap)
     rewriter.replace(op, wide)
     own, length = {state.input, state.output}, length_of(function)
     assert length is not None
 
     def stored(values: tuple[GrowingValue, ...]) -> tuple[GrowingValue, ...]:
-        return tuple(replace(v, stored=HALF) if v.name in own else v for v in values)
+        return tuple(
+            replace(v, stored=HALF, is_turned=bool(swap)) if v.name in own else v for v in values
+        )
 
     length = replace(length, inputs=stored(length.inputs), outputs=stored(length.outputs))
     rewriter.set_attribute(function, VALID_LENGTH, length_attribute(length))
     rewriter.update_signature(function)
+
+
+def _swap_of(value: SSAValue) -> list[int]:
+    """The order of axes with the last two swapped."""
+    rank = len(shape_of(value))
+    return [*range(rank - 2), rank - 1, rank - 2]
+
+
+def _swapped(value: SSAValue, anchor: Operation, rewriter: RecordedRewriter) -> SSAValue:
+    made = TransposeOp.make([value], permutation=_swap_of(value))
+    rewriter.insert_before(anchor, made)
+    return made.output
+
+
+def _is_read_turned(value: SSAValue) -> bool:
+    """Whether rows are the columns of a product: keys are, and values are not.
+
+    Heads that share them may be repeated before that.
+    """
+    users = [use.operation for use in value.uses if not isinstance(use.operation, ReturnOp)]
+    if len(users) != 1:
+        return False
+    (user,) = users
+    if isinstance(user, ReshapeOp | ExpandOp):
+        return _is_read_turned(user.results[0])
+    if not isinstance(user, TransposeOp) or list(user.get("permutation")) != _swap_of(user.input):
+        return False
+    products = [use.operation for use in user.output.uses]
+    return all(isinstance(op, MatMulOp) and op.right is user.output for op in products)

@@ -130,7 +130,8 @@ class NativeProgram(Closing):
     @property
     def takes_parts(self) -> bool:
         """Whether `run` takes inputs of a call's sizes, and gives outputs of them."""
-        return not self.isolated and self.program.sizes is not None
+        has_parts = self.program.sizes is not None or self.program.length is not None
+        return not self.isolated and has_parts
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> Arrays:
         with self._lock:

@@ -22,6 +22,7 @@ from explorer.compilation.packaged_parts import PackageBuilder, npu_files
 from explorer.errors import ExplorerError, InputError, MemoryBudgetError, UnsupportedError
 from explorer.importers import SourceModel
 from explorer.ir.evaluation import entry_function
+from explorer.ir.padding import padded
 from explorer.ir.structure import HOST, operations
 from explorer.ir.top.casting import BitcastOp
 from explorer.ir.top.data import ReturnOp
@@ -239,7 +240,8 @@ def _ports(
     ports: Sequence[Port], quantized: Sequence[QuantizedType | None]
 ) -> tuple[PackagePort, ...]:
     found = []
-    for port, kind in zip(ports, quantized, strict=False):  # inputs of a call come last
+    kinds = [*quantized, *[None] * len(ports)]  # a valid length comes after the model's inputs
+    for port, kind in zip(ports, kinds, strict=False):  # inputs of a call come last
         if kind is None or not kind.is_per_tensor:
             found.append(PackagePort(port=port))
             continue
@@ -326,6 +328,8 @@ def _vector(
 ) -> Vector:
     """One run; of a program with an NPU's parts also what goes into them and comes out."""
     executable, program = compiled.executable, compiled.program
+    if program.length is not None:  # states are whole in C, and how much is valid is an input
+        given = padded(program.length, given)
     npu: tuple[tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]], ...] = ()
     if isinstance(executable, PartsProgram):
         steps = executable.run_by_part(given)

@@ -12,10 +12,12 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import onnx.parser
 import pytest
 
 import explorer
 from explorer.errors import InputError, MemoryBudgetError, UnsupportedError
+from explorer.importers.onnx import from_proto
 from explorer.packaging.objects import read_object
 from tests.packaging.building import MODELS, REPOSITORY, STRICT, run
 
@@ -389,3 +391,18 @@ def test_memories_that_are_too_small_are_refused(tmp_path):
         c.package(tmp_path / "package", flash_bytes=1000)
     with pytest.raises(InputError, match="weights cannot be stored"):
         c.package(tmp_path / "package", weights="arrays")
+
+
+@pytest.mark.parametrize("stored", ["float32", "float16"])
+def test_a_package_takes_rows_of_a_past_as_they_are_stored(tmp_path, built, stored):
+    text = """<ir_version: 8, opset_import: ["": 17]>
+      past (float[1, 1, 4] new, float[1, p, 4] past)
+        => (float[1, all, 4] present, float[1, all, 4] y) {
+        present = Concat <axis = 1> (past, new)
+        y = Neg (present)
+      }"""
+    model = from_proto(onnx.parser.parse_model(text), name="past")
+    compilation = explorer.compile(model, capacity=3, decisions={"narrow-past/type": stored})
+    compilation.package(tmp_path / "package")
+    copy = built(tmp_path / "package", "-DEXACT", "-Werror")
+    assert run(copy / "selftest") == "2 vectors, ok\n"

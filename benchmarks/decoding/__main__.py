@@ -6,6 +6,9 @@ onnxruntime    is given the past of each call and gives the present, which becom
 session        `explorer.Session`, called in the same way
 states         a program that keeps the past itself (`remembers=True`), at some capacities
 
+With `--stored float16` rows of the past are stored so in further programs of states. `--prompt` is
+how many positions are valid at first.
+
 With `--blocks` weights are four bits each (MatMulNBits, accuracy_level = 4). onnxruntime rounds the
 rows that it multiplies to bytes then; so does a program of states "by bytes", and others do not.
 
@@ -19,6 +22,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from itertools import product
 from pathlib import Path
 
@@ -31,6 +35,8 @@ from explorer.runtime.stateful import StatefulProgram
 
 PROMPT = 13
 """Tokens."""
+TYPE = "narrow-past/type"
+"""Decision: what rows of the past are stored as."""
 ROWS = "compute-in-integers/rows"
 """Decision: what rows are that are multiplied with weights in blocks."""
 
@@ -60,8 +66,15 @@ class Carried:
 
 
 def measure(
-    path: Path, threads: int, steps: int, capacities: list[int], has_blocks: bool
+    path: Path,
+    threads: int,
+    steps: int,
+    capacities: list[int],
+    forms: Mapping[str, Mapping[str, str]],
+    prompt: np.ndarray,
+    has_session: bool,
 ) -> list[str]:
+    """forms: decisions of programs of states, by what they are called."""
     judge = judge_of(path, threads)
     outputs = [value.name for value in judge.get_outputs()]
     first = {
@@ -69,33 +82,42 @@ def measure(
         for value in judge.get_inputs()
         if value.name != "input_ids"
     }
-    prompt = np.arange(PROMPT)[None] % 100
-    with explorer.Session(path, threads=threads, isolated=False) as session:
-        sides: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-            "onnxruntime": Carried(
-                lambda given: dict(zip(outputs, judge.run(None, dict(given)), strict=True)), first
-            ),
-            "session": Carried(session.run, first),
-        }
+    peer = Carried(
+        lambda given: dict(zip(outputs, judge.run(None, dict(given)), strict=True)), first
+    )
+    sides: dict[str, Callable[[np.ndarray], np.ndarray]] = {"onnxruntime": peer}
+    with ExitStack() as stack:
+        session = None
+        if has_session:
+            session = explorer.Session(path, threads=threads, isolated=False)
+            stack.enter_context(session)
+            sides["session"] = Carried(session.run, first)
         for side in sides.values():
             side(prompt)
-        past = sides["onnxruntime"].past  # pyright: ignore[reportAttributeAccessIssue]
-        opened = []
-        forms = {"": {}} | ({", by bytes": {ROWS: "stated"}} if has_blocks else {})
+        past, opened = peer.past, {}
         for capacity, (form, decisions) in product(capacities, forms.items()):
             compiled = explorer.compile(
                 path, dimensions={"seq": 1}, capacity=capacity, decisions=decisions
             )
             program = compiled.open(threads, isolated=False, remembers=True)
             program.load(past)
-            opened.append(program)
-            sides[f"states, capacity {capacity}{form}"] = step_of(program)
+            name = f"states, capacity {capacity}{form}"
+            opened[name] = program, kept_bytes(compiled)
+            sides[name] = step_of(program)
         lines = loop(sides, steps)
-        events = [call.event for call in session.calls]
-        for program in opened:
-            lines.append(f"    bytes of states copied in a step: {program.copied_bytes}")
+        for name, (program, size) in opened.items():
+            copied = program.copied_bytes
+            lines.append(f"    {name}: {size:,} bytes, {copied} copied in a step")
             program.close()
-        return [*lines, f"    compilations of the session: {events.count('compiled')}"]
+        if session is not None:
+            events = [call.event for call in session.calls]
+            lines.append(f"    compilations of the session: {events.count('compiled')}")
+        return lines
+
+
+def kept_bytes(compiled: explorer.Compilation) -> int:
+    ports = (port for port in compiled.program.inputs if port.name.startswith("past_key"))
+    return sum(port.size_bytes for port in ports)
 
 
 def step_of(program: StatefulProgram) -> Callable[[np.ndarray], np.ndarray]:
@@ -103,7 +125,8 @@ def step_of(program: StatefulProgram) -> Callable[[np.ndarray], np.ndarray]:
 
 
 def loop(sides: Mapping[str, Callable[[np.ndarray], np.ndarray]], steps: int) -> list[str]:
-    ids, seconds, worst = np.array([[7]]), {name: [] for name in sides}, 0.0
+    ids, seconds = np.array([[7]]), {name: [] for name in sides}
+    worst = dict.fromkeys(sides, 0.0)
     for number in range(steps):
         logits = {}
         for name, side in sides.items():
@@ -112,12 +135,15 @@ def loop(sides: Mapping[str, Callable[[np.ndarray], np.ndarray]], steps: int) ->
             if number:  # the first call of the session compiles
                 seconds[name].append(time.perf_counter() - start)
         right = logits["onnxruntime"]
-        worst = max(worst, *(float(np.abs(one - right).max()) for one in logits.values()))
+        for name, one in logits.items():
+            worst[name] = max(worst[name], float(np.abs(one - right).max()))
         ids = right[:, -1:].argmax(-1)
     medians = {name: statistics.median(found) * 1e3 for name, found in seconds.items()}
     least = medians["onnxruntime"]
-    lines = [f"    {n:<32}{ms:9.3f} ms {ms / least:7.2f}" for n, ms in medians.items()]
-    return [*lines, f"    largest difference of the logits: {worst:.1e}"]
+    return [
+        f"    {n:<40}{ms:9.3f} ms {ms / least:7.2f}, logits differ by {worst[n]:.1e} at most"
+        for n, ms in medians.items()
+    ]
 
 
 def main() -> None:
@@ -126,8 +152,16 @@ def main() -> None:
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--capacities", default="256,2048")
+    parser.add_argument("--prompt", type=int, default=PROMPT, help="tokens before the first step")
+    parser.add_argument("--states-only", action="store_true", help="without the session")
+    parser.add_argument("--stored", default="", help="types of rows of the past: float16")
     parser.add_argument("--blocks", action="store_true", help="weights of four bits")
     arguments = parser.parse_args()
+    forms: dict[str, dict[str, str]] = {"": {}}
+    if arguments.blocks:
+        forms[", by bytes"] = {ROWS: "stated"}
+    forms |= {f", {kind}": {TYPE: kind} for kind in arguments.stored.split(",") if kind}
+    prompt = np.arange(arguments.prompt)[None] % 100
     with tempfile.TemporaryDirectory() as folder:
         for name in arguments.sizes.split(","):
             path = Path(folder) / f"{name}.onnx"
@@ -135,9 +169,11 @@ def main() -> None:
             if arguments.blocks:
                 put_in_blocks(path, level=4)
             for threads in map(int, arguments.threads.split(",")):
-                print(f"{name}, {threads} threads, step after a prompt of {PROMPT} tokens")
+                tokens = arguments.prompt
+                print(f"{name}, {threads} threads, step after a prompt of {tokens} tokens")
                 capacities = [int(each) for each in arguments.capacities.split(",")]
-                lines = measure(path, threads, arguments.steps, capacities, arguments.blocks)
+                is_whole = not arguments.states_only
+                lines = measure(path, threads, arguments.steps, capacities, forms, prompt, is_whole)
                 print("\n".join(lines), flush=True)
 
 

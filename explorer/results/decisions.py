@@ -11,6 +11,7 @@
      "tile-layers/search": "full",                how many tiles of each layer of an NPU are tried
      "tile-layers/conv_1/rows": 7,                what is chosen for the tiles of a layer
      "combine-layers/combine/add_1": False,       a sum stays a layer of its own
+     "slice-layers/chain/conv_4": "conv_1:4:recompute",   a chain of layers in slices of rows
      "group-layers/keep/conv_1": False}           its result does not stay on the chip
 
 The page sends it, a fork takes it, passes read it. Everything that has to know what an address is
@@ -39,6 +40,7 @@ TILES = "tile-layers"
 SEARCH = f"{TILES}/search"
 GROUPS = "group-layers"
 COMBINED = "combine-layers"
+SLICES = "slice-layers"
 TILE_CHOICES = (
     "rows", "columns", "outputs", "inputs", "blocks", "order", "constants", "together",
     "input_buffers", "weight_buffers", "sum_buffers", "buffers",

@@ -61,6 +61,7 @@ PassName = Literal[
     "widen-floats",
     "tile-layers",
     "combine-layers",
+    "slice-layers",
     "group-layers",
     "lay-out-constants",
     "assign-addresses",

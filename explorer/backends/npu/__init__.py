@@ -104,6 +104,7 @@ class NpuBackend(Backend):
         from explorer.backends.npu.lowered import LoweredLayers
         from explorer.backends.npu.passes import AssignAddresses, EmitInstructions, TileLayers
         from explorer.backends.npu.placement import RefusedLayers
+        from explorer.backends.npu.slicing import SliceLayers
         from explorer.targets.npu.machine import describe
 
         machine, refuses = describe(lowering.target), lowering.refuses
@@ -113,6 +114,7 @@ class NpuBackend(Backend):
         return (
             TileLayers(machine, lowered),
             CombineLayers(machine, lowered=lowered),
+            SliceLayers(machine, lowered=lowered),
             GroupLayers(machine, lowered=lowered),
             LayOutConstants(machine, lowered),
             AssignAddresses(machine, lowering.planner, lowering.budget_bytes, lowered=lowered),
@@ -181,15 +183,18 @@ class NpuBackend(Backend):
         from explorer.backends.npu.counting import counted_run
         from explorer.backends.npu.executable import NpuProgram
         from explorer.backends.npu.passes import SEARCHES_MADE, STEPS
+        from explorer.backends.npu.slicing import SEARCHES_SLICED
 
         mine = [program for program in executables if isinstance(program, NpuProgram)]
         steps = artifacts.get(STEPS, {})
         searches = artifacts.get(SEARCHES_MADE, ())
         combined = artifacts.get(SEARCHES_COMBINED, {})
         assert isinstance(steps, dict) and isinstance(searches, tuple)
-        assert isinstance(combined, dict)
-        kept = (combined.get(one.layer, one) for one in searches)
-        searches = tuple(record for record in kept if record is not None)
+        sliced = artifacts.get(SEARCHES_SLICED, {})
+        assert isinstance(combined, dict) and isinstance(sliced, dict)
+        kept = [combined.get(one.layer, one) for one in searches]
+        kept = [sliced.get(one.layer, [one]) for one in kept if one is not None]
+        searches = tuple(record for records in kept for record in records)
         return counted_run(mine, steps, searches)
 
     def key(self, program: Program, device: DeviceRecord | None, name: str) -> ProgramKey:

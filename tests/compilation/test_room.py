@@ -26,9 +26,22 @@ NET = """<ir_version: 8, opset_import: ["": 17]>
   }"""
 
 
-def program(decisions: Mapping[str, object], launches: Mapping[str, str], gains: Mapping) -> Any:
+COLUMNS = 8
+
+
+def program(
+    decisions: Mapping[str, object],
+    launches: Mapping[str, str],
+    gains: Mapping,
+    tile: int = 2,
+    gap: int = 0,
+) -> Any:
     """Launches by name with their kernels. Direct kernels take 10 us and no scratch, those with
-    `winograd2` so many times less, and 40 bytes of scratch for all parts."""
+    `winograd2` so many times less, and 40 bytes of scratch for all parts.
+
+    tile: columns of a register tile; narrower ones take longer. gap: bytes that scratch adds to the
+    plan and that live in no step.
+    """
     knobs, live, seconds = {}, [], {}
     for name, kernel in launches.items():
         head = f"schedule-loops/{kernel}"
@@ -40,10 +53,17 @@ def program(decisions: Mapping[str, object], launches: Mapping[str, str], gains:
         )
         if is_fast:
             assert decisions[f"{head}/order"] == "bands"
-            knobs[f"{head}/parts"] = Knob(f"{head}/parts", parts, (1, 2, 4), "")
+            pixels = int(str(decisions.get(f"{head}/pixels", tile)))
+            legal = tuple(d for d in (1, 2, 4, 8) if COLUMNS // d % pixels == 0)
+            assert parts in legal
+            knobs[f"{head}/parts"] = Knob(f"{head}/parts", parts, legal, "")
+            knobs[f"{head}/pixels"] = Knob(f"{head}/pixels", pixels, tuple(range(1, 9)), "")
         live.append(LIVE + (40 // parts if is_fast else 0))
-        seconds[name] = 1e-5 / gains[kernel] if is_fast else 1e-5
-    plan = SimpleNamespace(steps=tuple(launches), live_bytes=tuple(live), peak_bytes=max(live))
+        seconds[name] = 1e-5 / gains[kernel] * tile / pixels if is_fast else 1e-5
+    gap = gap if max(live) > LIVE else 0
+    plan = SimpleNamespace(
+        steps=tuple(launches), live_bytes=tuple(live), peak_bytes=max(live) + gap
+    )
     return SimpleNamespace(
         plan=plan,
         knobs=knobs,
@@ -55,18 +75,21 @@ def program(decisions: Mapping[str, object], launches: Mapping[str, str], gains:
 
 
 def used(
-    budget: int, gains: Mapping[str, float], fixed: Mapping[str, object] | None = None
+    budget: int,
+    gains: Mapping[str, float],
+    fixed: Mapping[str, object] | None = None,
+    **fields: int,
 ) -> tuple[_Way, list[int]]:
     """The way after room is used, and the peaks of what was compiled."""
     launches = {f"{kernel}_{i}": kernel for kernel in gains for i in range(3)}
     peaks: list[int] = []
 
     def compile_with(decisions: Mapping[str, object]) -> Any:
-        made = program(decisions, launches, gains)
+        made = program(decisions, launches, gains, **fields)
         peaks.append(made.plan.peak_bytes)
         return made
 
-    way = _Way(program({}, launches, gains))
+    way = _Way(program({}, launches, gains, **fields))
     _Search(compile_with, fixed or {}).use_room(way, budget)
     assert way.program.plan.peak_bytes <= budget
     return way, peaks
@@ -92,7 +115,25 @@ def test_parts_share_scratch_where_all_of_it_does_not_fit(budget: int, parts: in
     assert way.decisions["schedule-loops/a/parts"] == parts
 
 
-@pytest.mark.parametrize("budget", [LIVE, 69])
+def test_tiles_are_as_narrow_as_parts_that_fit():
+    way, _ = used(80, {"a": 3.0}, tile=8)
+    assert way.decisions["schedule-loops/a/pixels"] == 4
+    assert way.decisions["schedule-loops/a/parts"] == 2
+
+
+def test_a_kernel_that_narrow_tiles_make_slower_stays_direct():
+    way, _ = used(70, {"a": 3.0, "b": 5.0}, tile=8)
+    assert {a.split("/")[1] for a in way.decisions} == {"b"}
+    assert way.decisions["schedule-loops/b/pixels"] == 2
+
+
+def test_gaps_of_the_plan_are_made_up_for_by_smaller_parts():
+    way, _ = used(100, {"a": 2.0, "b": 2.0}, gap=12)
+    assert way.program.plan.peak_bytes == 92
+    assert [way.decisions[f"schedule-loops/{k}/parts"] for k in "ab"] == [2, 2]
+
+
+@pytest.mark.parametrize("budget", [LIVE, 64])
 def test_nothing_is_taken_where_no_part_fits(budget: int):
     way, peaks = used(budget, {"a": 2.0, "b": 3.0})
     assert way.decisions == {} and way.steps == [] and min(peaks) > budget

@@ -4,11 +4,12 @@ conv_3x3_9 runs 13 times on two rows each, direct: a launch of its own would be 
 Winograd's form, all of them together are not.
 -> schedule-loops/conv_3x3_9/schedule = winograd2     4.0 -> 2.9 us each, 24 KiB of scratch
    schedule-loops/conv_3x3_9/parts = 2                12 KiB: the budget has room for these
+   schedule-loops/conv_3x3_9/pixels = 4               tiles that are as narrow as a part
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from explorer.compilation.fitting.program import Program
 from explorer.kernels.passes import ScheduleLoops
@@ -19,7 +20,7 @@ MIN_GAIN = 1.25
 """A schedule has to be so much faster, as it rounds otherwise."""
 ORDER, IN_BANDS = "order", "bands"
 """The order of Winograd's forms that keeps scratch of one band, and can keep that of a part."""
-PARTS = "parts"
+PARTS, PIXELS = "parts", "pixels"
 
 
 def address_of(kernel: str, choice: str) -> str:
@@ -59,13 +60,19 @@ def with_little_scratch(kernel: str, schedule: str) -> dict[str, str | int]:
     return decisions
 
 
-def next_parts(program: Program, kernel: str) -> int | None:
-    """More parts that share scratch than now, or None."""
-    knob = program.knobs.get(address_of(kernel, PARTS))
-    if knob is None or not isinstance(knob.value, int):
-        return None
-    now = knob.value
-    return min((c for c in knob.choices if isinstance(c, int) and c > now), default=None)
+def with_more_parts(program: Program, kernel: str) -> dict[str, str | int]:
+    """Decisions for more parts that share scratch than now, of tiles that are half as wide where a
+    part is one tile; empty where there are none."""
+    parts = program.knobs.get(address_of(kernel, PARTS))
+    if parts is None or not isinstance(parts.value, int):
+        return {}
+    more = [c for c in parts.choices if isinstance(c, int) and c > parts.value]
+    if more:
+        return {parts.address: min(more)}
+    pixels = program.knobs.get(address_of(kernel, PIXELS))
+    if pixels is None or not isinstance(pixels.value, int) or pixels.value % 2:
+        return {}
+    return {pixels.address: pixels.value // 2, parts.address: 2 * parts.value}
 
 
 def faster_kernels(before: Program, after: Program) -> dict[str, float]:
@@ -79,14 +86,21 @@ def faster_kernels(before: Program, after: Program) -> dict[str, float]:
     return {kernel: factor for kernel, factor in factors.items() if factor >= MIN_GAIN}
 
 
-def kernels_above(program: Program, budget_bytes: int) -> set[str]:
-    """The kernels at whose steps more lives than the budget."""
-    plan = program.plan
-    return {
-        program.kernels.get(step, "")
-        for step, live in zip(plan.steps, plan.live_bytes, strict=True)
-        if live > budget_bytes
-    }
+def slower_kernels(before: Program, after: Program, kernels: Collection[str]) -> set[str]:
+    """Those of the kernels that narrow tiles leave no faster than they were."""
+    first, second = seconds_of_kernels(before), seconds_of_kernels(after)
+    return {k for k in kernels if second.get(k, 0.0) >= first.get(k, 0.0)}
+
+
+def kernels_above(program: Program, budget_bytes: int, kernels: Collection[str]) -> list[str]:
+    """Those of the kernels at whose steps more lives than the budget; where the plan has gaps and
+    none is, the one at whose steps most lives."""
+    live: dict[str, int] = {}
+    for step, size in zip(program.plan.steps, program.plan.live_bytes, strict=True):
+        kernel = program.kernels.get(step, "")
+        live[kernel] = max(live.get(kernel, 0), size)
+    launched = sorted(kernels, key=lambda kernel: (-live.get(kernel, 0), kernel))
+    return [k for k in launched if live.get(k, 0) > budget_bytes] or launched[:1]
 
 
 def seconds_of_kernels(program: Program) -> dict[str, float]:

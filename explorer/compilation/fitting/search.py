@@ -20,15 +20,14 @@ from dataclasses import dataclass, field, replace
 from explorer.compilation.fitting.levers import SCHEDULE, Lever, levers_of
 from explorer.compilation.fitting.program import Program
 from explorer.compilation.fitting.room import (
-    PARTS,
-    address_of,
     faster_kernels,
     kernels_above,
     knobs_of_bands,
-    next_parts,
     other_schedules,
     seconds_of_kernels,
+    slower_kernels,
     with_little_scratch,
+    with_more_parts,
 )
 from explorer.errors import ExplorerError
 from explorer.kernels.passes import ScheduleLoops
@@ -164,17 +163,20 @@ class _Search:
         found: Program | str = before
         while chosen:
             found = self._program(way.decisions | _merged(chosen))
-            if isinstance(found, str) or found.plan.peak_bytes <= budget_bytes:
+            if isinstance(found, str):
                 break
-            too_large = kernels_above(found, budget_bytes) & chosen.keys()
-            for kernel in too_large:
-                parts = next_parts(found, kernel)
-                if parts is None:
-                    del chosen[kernel]
+            if found.plan.peak_bytes <= budget_bytes:
+                slower = slower_kernels(before, found, chosen)
+                if not slower:
+                    break
+                chosen = {k: own for k, own in chosen.items() if k not in slower}
+                continue
+            for kernel in kernels_above(found, budget_bytes, chosen):
+                parts = with_more_parts(found, kernel)
+                if parts:
+                    chosen[kernel] |= parts
                 else:
-                    chosen[kernel][address_of(kernel, PARTS)] = parts
-            if not too_large:
-                return
+                    del chosen[kernel]
         is_faster = not isinstance(found, str) and found.microseconds < before.microseconds
         if not chosen or isinstance(found, str) or not is_faster:
             return

@@ -324,7 +324,7 @@ class BodyPrinter:
             self.lines.add_wrapped(depth, call, tags)
 
     def _matrix_tile(self, loop: affine.ForOp, depth: int, tags: Sequence[str]) -> None:
-        """`matrix_int16(&acc[0][0], 32, 2, x + .., 512, w + .., 8192, 128, 0);`: a whole nest.
+        """`matrix_int16(&tile_rows, &acc[0][0], 32, 2, x, 512, w, 8192, 128, 0);`: a whole nest.
 
         Of rows in pieces `matrix_pieces_int16`, with the loops over them behind the other numbers.
         """
@@ -344,7 +344,7 @@ class BodyPrinter:
         is_signed = scalar_type(tile.few.result.type).kind == "signed"
         numbers = [extent_of(inner) for inner in (tile.rows, tile.vectors, tile.groups)]
         sums = f"&{self.named[tile.sums.memref].text}[0][0]"
-        given = [sums, *map(str, numbers[:2]), *operands, str(numbers[2])]
+        given = ["&tile_rows", sums, *map(str, numbers[:2]), *operands, str(numbers[2])]
         given.append(FLIPS if is_signed else "0")
         if tile.around:
             once = [(1, 0)] * (MAX_OUTER_LOOPS - len(tile.around))

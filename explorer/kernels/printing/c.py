@@ -147,6 +147,8 @@ class CPrinter(KernelPrinter):
         self.line(0, "{")
         for name in self._unused(parameters):
             self.line(1, f"(void){name};")
+        if self.has_matrix_tiles:
+            self.line(1, "TILE_ROWS;")
 
     def _unused(self, parameters: Sequence[Parameter]) -> list[str]:
         """Parameters that the phase that begins does not read, where they are to be marked."""

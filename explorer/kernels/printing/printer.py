@@ -40,6 +40,7 @@ from explorer.kernels.printing.source_lines import SourceLines, tags_of, tags_wi
 from explorer.kernels.printing.uses import Store, find_uses
 from explorer.kernels.sections.locality import Rounds, rounds_of
 from explorer.kernels.sections.phases import Phase, PhaseNest, phases
+from explorer.kernels.steps.matrix_tiles import is_matrix_tile
 from explorer.results.kernels import PhaseRecord
 from explorer.results.source import SourceText
 
@@ -204,6 +205,12 @@ class KernelPrinter(ABC):
             for op in walk_inside(top)
             for value in (*op.operands, *op.results)
         )
+
+    @property
+    def has_matrix_tiles(self) -> bool:
+        """Whether matrix instructions compute a nest of this phase."""
+        inside = (op for top in self._phase_operations for op in walk_inside(top))
+        return any(isinstance(op, affine.ForOp) and is_matrix_tile(op) for op in inside)
 
     @property
     def is_clipped(self) -> bool:

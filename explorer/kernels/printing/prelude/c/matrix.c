@@ -17,20 +17,30 @@
 #define AMX_ASK() (syscall(SYS_arch_prctl, 0x1023, 18) == 0)
 #endif
 #ifdef AMX_LOAD
+#define AMX_ZEROS_int16  // zero times any filter is zero
 // gcc is not told what tile instructions read, and would leave out what is written for them alone.
 #define WRITTEN(place) __asm__ volatile("" : : "r"(place) : "memory")
-// Seven tiles: four of sums, one of so many rows of bytes, two of filters.
-INLINE void configure_tiles(int rows)
+// Seven tiles: four of sums, one of so many rows of bytes, two of filters. A function configures
+// them where their rows change, which takes longer than a product of tiles.
+INLINE void configure_tiles(int *configured, int rows)
 {
     struct {
         uint8_t palette, start_row, reserved[14];
         uint16_t bytes_of_row[16];
         uint8_t rows[16];
     } settings = {1, 0, {0}, {64, 64, 64, 64, 64, 64, 64}, {0, 0, 0, 0, 0, 16, 16}};
+    if (*configured == rows) return;
+    *configured = rows;
     for (int i = 0; i < 5; i++) settings.rows[i] = (uint8_t)rows;
     WRITTEN(&settings);
     AMX_CONFIGURE(&settings);
 }
+
+INLINE void release_tiles(int *configured)
+{
+    if (*configured) AMX_RELEASE();
+}
+#define TILE_ROWS int tile_rows __attribute__((cleanup(release_tiles))) = 0
 
 static int has_tiles(void)
 {
@@ -38,6 +48,8 @@ static int has_tiles(void)
     if (!answer) answer = AMX_ASK() ? 1 : -1;
     return answer > 0;
 }
+#else
+#define TILE_ROWS int tile_rows = 0
 #endif
 // 2 x 2 sums, with 8 bytes of two rows and of two columns: four numbers of bfloat16 each, or 8.
 #ifdef __ARM_FEATURE_MATMUL_INT8
@@ -129,26 +141,38 @@ INLINE void matrix_dots_$vector($vector *sums, int row, int rows, int vectors,
 }
 
 #if defined(AMX_LOAD) && defined(AMX_DOT_$vector)
-// Tile 4 = 64 bytes of each row: as they lie there, or gathered from pieces of so many groups.
+// Tile 4 = 64 bytes of each row: as they lie there, or gathered from pieces of so many groups. The
+// first `known` groups are zeros.
 INLINE void load_rows_$vector(const char *bytes, int rows, long row_stride, long groups,
-    int32_t flips, long stride0, long extent1, long stride1, long extent2, long stride2, long piece)
+    int32_t flips, long stride0, long extent1, long stride1, long extent2, long stride2, long piece,
+    long known)
 {
-    if (groups >= 16 && !flips) {
+    if (groups >= 16 && !flips && !known) {
         AMX_LOAD(4, bytes, row_stride);
         return;
     }
-    uint64_t gathered[16][8], wide = (uint32_t)flips;
+    typedef int32_t quad __attribute__((vector_size(16)));
+    int32_t gathered[16][16] __attribute__((aligned(64)));
     const long together = groups >= 16 ? 16 : groups;
-    wide |= wide << 32;
     for (long p = 0; p < 16 / together; p++) {
         const char *first = bytes;
         if (groups < 16) first += piece_$vector(piece + p, stride0, extent1, stride1, extent2, stride2);
-        for (int r = 0; r < rows; r++)
-            __builtin_memcpy((char *)gathered[r] + p * together * 4, first + r * row_stride,
-                (unsigned long)together * 4);
+        for (int r = 0; r < rows; r++, first += row_stride) {
+            int32_t *to = gathered[r] + p * together;
+            long g = 0;
+            for (quad four; g + 4 <= together; g += 4) {
+                __builtin_memcpy(&four, first + g * 4, sizeof four);
+                four ^= flips;
+                __builtin_memcpy(to + g, &four, sizeof four);
+            }
+            for (int32_t one; g < together; g++) {
+                __builtin_memcpy(&one, first + g * 4, sizeof one);
+                to[g] = one ^ flips;
+            }
+        }
     }
-    for (int r = 0; flips && r < rows; r++)
-        for (int i = 0; i < 8; i++) gathered[r][i] ^= wide;
+    for (int r = 0; known && r < rows; r++)
+        for (long g = 0; g < known; g++) gathered[r][g] = 0;
     WRITTEN(gathered);
     AMX_LOAD(4, gathered, 64);
 }
@@ -174,22 +198,28 @@ INLINE void add_tiles_$vector(int vectors, const char *filters, long vector_stri
 #endif
 
 // The whole sums of a tile, whose rows lie in extent0 * extent1 * extent2 pieces of `groups` groups.
-INLINE void matrix_pieces_$vector($vector *sums, int rows, int vectors,
+INLINE void matrix_pieces_$vector(int *configured, $vector *sums, int rows, int vectors,
     const void *bytes, long row_stride, const void *filters, long vector_stride,
     long groups, int32_t flips, long extent0, long stride0, long extent1, long stride1,
     long extent2, long stride2)
 {
     int row = 0;
+    (void)configured;
 #if defined(AMX_LOAD) && defined(AMX_DOT_$vector)
     const long pieces = extent0 * extent1 * extent2;
     // A tile takes 16 groups: of one piece, or of so many that 16 is filled.
     const long together = groups >= 16 ? 1 : 16 % groups ? pieces + 1 : 16 / groups;
+    const long step = groups >= 16 ? 16 : groups;
     if (together <= pieces && has_tiles()) {
-        const long pitch = vectors * (long)sizeof *sums, step = groups >= 16 ? groups / 16 * 16 : groups;
-        const long whole = pieces / together * together;
+#ifdef AMX_ZEROS_$vector
+        const long whole = pieces, most = groups;
+#else  // zero times infinity is no zero
+        const long whole = pieces / together * together, most = groups / step * step;
+#endif
+        const long pitch = vectors * (long)sizeof *sums;
         for (; row + 4 <= rows; row += 16) {
             const int height = row + 16 <= rows ? 16 : rows - row;
-            configure_tiles(height);
+            configure_tiles(configured, height);
             WRITTEN(sums);
             for (int v = 0; v < vectors; v += 4) {
                 char *place = (char *)(sums + row * vectors + v);
@@ -198,14 +228,18 @@ INLINE void matrix_pieces_$vector($vector *sums, int rows, int vectors,
                 if (v + 2 < vectors) AMX_LOAD(2, place + 2 * sizeof *sums, pitch);
                 if (v + 3 < vectors) AMX_LOAD(3, place + 3 * sizeof *sums, pitch);
                 for (long p = 0; p < whole; p += together) {
+                    // What is left of the pieces, or of the groups, is the end of a whole tile.
+                    const long piece = p + together <= pieces ? p : pieces - together;
                     const char *left = (const char *)bytes + row * row_stride;
                     if (groups >= 16)
-                        left += piece_$vector(p, stride0, extent1, stride1, extent2, stride2);
-                    for (long g = 0; g < step; g += 16) {
-                        load_rows_$vector(left + g * 4, height, row_stride, groups, flips,
-                            stride0, extent1, stride1, extent2, stride2, p);
+                        left += piece_$vector(piece, stride0, extent1, stride1, extent2, stride2);
+                    for (long g = 0; g < most; g += step) {
+                        const long group = g + step <= groups ? g : groups - step;
+                        load_rows_$vector(left + group * 4, height, row_stride, groups, flips,
+                            stride0, extent1, stride1, extent2, stride2, piece,
+                            (p - piece) * groups + g - group);
                         add_tiles_$vector(vectors - v, (const char *)filters + v * vector_stride
-                            + (p * groups + g) * 64, vector_stride);
+                            + (piece * groups + group) * 64, vector_stride);
                     }
                 }
                 AMX_STORE(0, place, pitch);
@@ -214,12 +248,11 @@ INLINE void matrix_pieces_$vector($vector *sums, int rows, int vectors,
                 if (v + 3 < vectors) AMX_STORE(3, place + 3 * sizeof *sums, pitch);
             }
         }
-        AMX_RELEASE();
         row = row < rows ? row : rows;
         // What is left of the groups, or of the pieces, for the rows that the tiles had.
         matrix_dots_$vector(sums, 0, row, vectors, bytes, row_stride, filters, vector_stride,
             groups, flips, extent0, stride0, extent1, stride1, extent2, stride2,
-            groups >= 16 ? 0 : whole, groups >= 16 ? step : 0);
+            groups >= 16 ? 0 : whole, groups >= 16 ? most : 0);
     }
 #endif
     matrix_dots_$vector(sums, row, rows, vectors, bytes, row_stride, filters, vector_stride,
@@ -228,11 +261,12 @@ INLINE void matrix_pieces_$vector($vector *sums, int rows, int vectors,
 
 //! matrix vector: matrix_pieces
 // The same for rows of one piece.
-INLINE void matrix_$vector($vector *sums, int rows, int vectors,
+INLINE void matrix_$vector(int *configured, $vector *sums, int rows, int vectors,
     const void *bytes, long row_stride, const void *filters, long vector_stride,
     long groups, int32_t flips)
 {
 #if defined(MMLA_$vector)
+    (void)configured;
     int row = 0;
     long group = 0;
     // Sums of two rows and two columns are one vector: of two groups, 8 bytes of each row are
@@ -289,7 +323,7 @@ INLINE void matrix_$vector($vector *sums, int rows, int vectors,
     matrix_dots_$vector(sums, row, rows, vectors, bytes, row_stride, filters, vector_stride,
         groups, flips, 1, 0, 1, 0, 1, 0, 0, 0);
 #else
-    matrix_pieces_$vector(sums, rows, vectors, bytes, row_stride, filters, vector_stride,
+    matrix_pieces_$vector(configured, sums, rows, vectors, bytes, row_stride, filters, vector_stride,
         groups, flips, 1, 0, 1, 0, 1, 0);
 #endif
 }

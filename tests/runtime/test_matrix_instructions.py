@@ -18,6 +18,7 @@ import pytest
 import explorer
 from explorer.compilation import Compilation
 from explorer.errors import ExplorerError
+from explorer.importers.onnx import from_proto
 from explorer.kernels.loops.lowering import lower_to_loops
 from explorer.kernels.loops.nest import LoopNest, ScheduleError
 from explorer.kernels.steps.matrix_tiles import matrix_tiles
@@ -168,7 +169,7 @@ def test_tiles_of_amx_give_the_same_bits_where_the_system_lets_them(wide, tmp_pa
 def test_tiles_of_amx_give_convolutions_the_same_bits(pictures, tmp_path):
     by_dots, by_tiles = pictures
     texts = ["\n".join(kernel.source.lines) for kernel in by_tiles.program.kernels]
-    assert sum("matrix_pieces_int16(&acc[0][0], " in text for text in texts) == 4
+    assert sum("matrix_pieces_int16(&tile_rows, &acc[0][0], " in text for text in texts) == 4
     for sign, is_same in (("+=", True), ("-=", False)):
         outputs = run_with(by_tiles, tmp_path, "-DANSWER=1", f"-DADD={sign}")
         assert (differences(by_dots, outputs) == 0) == is_same
@@ -183,8 +184,9 @@ def test_code_for_a_core_with_tiles_uses_them_for_convolutions(pictures):
     except ExplorerError as error:
         pytest.skip(f"a compiler that does not know AMX: {error}")
     chosen = {k.address: k for k in compilation.knobs if k.address.endswith("/instruction")}
-    assert [knob.value for knob in chosen.values()] == ["matrix"] * 4
-    assert all("AMX" in knob.why for knob in chosen.values())
+    taken = [knob.value for knob in chosen.values()]
+    assert taken == ["matrix"] * 3 + ["dot"], "sums of 96 products leave tiles idle"
+    assert all(("AMX" in knob.why) == (knob.value == "matrix") for knob in chosen.values())
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="another architecture")
@@ -244,7 +246,7 @@ def test_code_for_a_core_with_tiles_uses_them_where_a_product_fills_one(wide, tm
     assert [knob.value for knob in chosen] == ["matrix", "matrix"]
     assert all("AMX" in knob.why for knob in chosen)
     texts = {k.name: "\n".join(k.source.lines) for k in compilation.program.kernels}
-    assert any("matrix_int16(&acc[0][0], 16, 2, " in text for text in texts.values())
+    assert any("matrix_int16(&tile_rows, &acc[0][0], 16, 2, " in text for text in texts.values())
 
 
 @pytest.mark.parametrize(
@@ -258,32 +260,30 @@ def test_a_nest_that_no_matrix_instruction_computes_is_refused(loop, reason):
         matrix_tiles(nest, loop)
 
 
+FIRST = """
+<ir_version: 9, opset_import: ["" : 17]>
+first (int8[1,CHANNELS,29,10] x) => (int8[1,64,10,5] y) {
+  y = QLinearConv <pads = [0, 1, 0, 2], strides = [2, 2]> (x, s, o, w, s, o, t, o)
+}"""
+
+
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="another architecture")
-def test_pieces_of_one_group_are_multiplied_by_dot_products(tmp_path):
-    """A tile would have 4 of 64 bytes of each piece; sums stay in registers, not in a buffer."""
-    text = """
-    <ir_version: 9, opset_import: ["" : 17]>
-    one_channel (uint8[1,1,16,64] x) => (uint8[1,32,16,64] y) {
-      y = QLinearConv <pads = [1, 1, 1, 1]> (x, scale, zero, w, scale, still, wide, zero)
-    }"""
-    model = onnx.parser.parse_model(text)
-    arrays = {
-        "w": np.random.default_rng(0).integers(-64, 64, (32, 1, 3, 3)).astype(np.int8),
-        "scale": np.array(0.05, np.float32),
-        "wide": np.array(0.5, np.float32),
-        "zero": np.array(97, np.uint8),
-        "still": np.array(0, np.int8),
-    }
+@pytest.mark.parametrize("channels", [1, 3, 8])
+@pytest.mark.parametrize("processor", ["sapphirerapids", "haswell"])
+def test_few_channels_have_the_schedule_of_their_kind_with_and_without_tiles(channels, processor):
+    """Pieces of four bytes fill no tile: dot products take them."""
+    model = onnx.parser.parse_model(FIRST.replace("CHANNELS", str(channels)))
+    filters = np.arange(64 * channels * 40).reshape(64, channels, 10, 4) % 255 - 127
+    arrays = {"w": filters.astype(np.int8), "o": np.int8(0)}
+    arrays |= {"s": np.float32(0.01), "t": np.float32(20)}
     for name, array in arrays.items():
-        model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
-    onnx.save(model, tmp_path / "one.onnx")
-    target = load_target("cpu", {"processor": "sapphirerapids"})
+        model.graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(array), name))
+    target = load_target("cpu", {"processor": processor})
     try:
-        compilation = explorer.compile(tmp_path / "one.onnx", target, tuned=False)
+        compilation = explorer.compile(from_proto(model), target, tuned=False)
     except ExplorerError as error:
         pytest.skip(f"a compiler that does not know AMX: {error}")
-    chosen = {k.address: k.value for k in compilation.knobs}
-    (schedule,) = (a for a in chosen if "/conv" in a and a.endswith("/schedule"))
-    assert chosen[schedule] == "dot"
-    assert not any(address.endswith("/instruction") for address in chosen)
+    assert [kernel.note for kernel in compilation.kernels.values() if kernel.note] == []
     assert not any("scratch" in p.buffer.id for p in compilation.memory.placements)
+    used = [k.value for k in compilation.knobs if k.address.endswith("/instruction")]
+    assert ("matrix" in used) == (processor == "sapphirerapids" and channels > 4)

@@ -205,7 +205,7 @@ def _finish(
     if by == MATRIX:
         for suffix in tails:
             schedule.apply(matrix_tiles, loop="p" + suffix)
-        mark_plane(schedule, tails, "")
+        mark_plane(schedule, tails, "ov")
     else:
         mark_plane(schedule, tails, "ip i jp j ov", ("p", "q") if first == "p" else ())
     finish_statements(schedule, machine)

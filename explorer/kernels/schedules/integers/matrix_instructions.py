@@ -33,8 +33,10 @@ OF_PAIRS = {
     "bfmmla": Instruction(8, 4, "2 x 2 sums, 4 products of each at a time (bfmmla)"),
 }
 VECTORS = 2
-FEWEST_PIXELS, MAX_VECTORS = 4, 4
-"""Of a tile of a convolution: fewer pixels leave the instruction idle; four tiles hold sums."""
+FEWEST_PIXELS, FEWEST_PRODUCTS, FEWEST_BYTES, MAX_VECTORS = 4, 128, 1024, 4
+"""Of a tile of a convolution: pixels, products of a sum, and bytes of all pixels. With fewer, sums
+that go to tiles and back cost more than the instructions save (`benchmarks/matrix_instructions.py`
+on Sapphire Rapids). Four tiles hold sums."""
 LONGEST_ROW = 16
 """Vectors of a pixel's sums that are legal."""
 
@@ -72,7 +74,6 @@ def plane_tile_of(width: int, blocks: int) -> Tile | None:
 def why_plane_tiles(machine: Machine, tile: Tile, depth: int) -> str:
     """The reason for matrix instructions; empty where the core has none that the tile fills."""
     found = instruction_for(machine, is_paired=False)
-    is_short = tile.pixels < FEWEST_PIXELS or tile.vectors > MAX_VECTORS
-    if machine.byte_tiles != "amx" or found is None or depth < found.depth or is_short:
-        return ""
-    return found.why
+    is_filled = tile.pixels >= FEWEST_PIXELS and tile.pixels * depth >= FEWEST_BYTES
+    is_filled &= depth >= FEWEST_PRODUCTS and tile.vectors <= MAX_VECTORS
+    return found.why if machine.byte_tiles == "amx" and found is not None and is_filled else ""

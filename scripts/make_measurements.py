@@ -26,8 +26,8 @@ This page tells how fast and how exact the compiler is, for better and for worse
 scripts/make_measurements.py` makes it of the tables in `benchmarks/measurements`: do not edit it. \
 Each table has its date, its processor and the command that repeats it. Where the machine was \
 loaded, read ratios: absolute times drift by a factor of two. No mean is taken over different \
-processors. No GPU has been measured, and no machine with AMX. The chart has the models of the \
-section "Latency of ONNX models" on Zen 4, measured 2026-11-21.
+processors. No GPU has been measured. The chart has the models of the section \
+"Latency of ONNX models" on Zen 4, measured 2026-11-21.
 
 ![Ratio of our time to those of onnxruntime and OpenVINO for every model](images/latency.svg)
 """

@@ -66,7 +66,8 @@ def operators(trace: Trace, index: int = -1) -> Specification:
     """What cannot be imported first, then the operators family by family."""
     parts: list[Part] = []
     if trace.problems:
-        parts.append(Section(title="cannot be imported", parts=(_problems(trace),)))
+        title = "cannot be imported" if _refused(trace) else "cannot be compiled"
+        parts.append(Section(title=title, parts=(_problems(trace),)))
     if trace.constraints:
         table = constraints_table(trace)
         title = "What must hold between sizes"
@@ -91,8 +92,7 @@ def operators_title(trace: Trace) -> str:
     """`digits_cnn: 17 nodes, 32 k parameters`, or how many nodes cannot be imported."""
     model = trace.model
     name = shorten(model.name, 60)
-    names = {node for node, *_ in model.source_nodes}
-    refused = sum(node in names for node, _ in trace.problems)
+    refused = _refused(trace)
     if refused:
         return f"{name}: {refused} of {format_exact(model.nodes)} nodes cannot be imported"
     if trace.problems:
@@ -100,6 +100,12 @@ def operators_title(trace: Trace) -> str:
     return (
         f"{name}: {format_exact(model.nodes)} nodes, {format_amount(model.parameters)} parameters"
     )
+
+
+def _refused(trace: Trace) -> int:
+    """How many nodes cannot be imported; a problem may concern the whole model."""
+    names = {node for node, *_ in trace.model.source_nodes}
+    return sum(node in names for node, _ in trace.problems)
 
 
 def _row(record: OperatorRecord, trace: Trace) -> Row:
@@ -141,7 +147,7 @@ def _made(record: OperatorRecord, trace: Trace) -> Cell:
 
 def _problems(trace: Trace) -> TableSpec:
     return TableSpec(
-        title="what cannot be imported",
+        title="what cannot be imported" if _refused(trace) else "why it cannot be compiled",
         columns=(Column(key="node", title="node", format="name"), Column(key="why", title="why")),
         rows=tuple(
             Row(

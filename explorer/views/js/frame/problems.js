@@ -47,8 +47,10 @@ export function problemsBanner(app) {
           {class: "ask-again"},
         )
       : null,
-    button("list them", "every node that cannot be imported, with the reason", () =>
-      app.store.set({dock: "model"}),
-    ),
+    app.data.head.problems.nodes
+      ? button("list them", "every node that cannot be imported, with the reason", () =>
+          app.store.set({dock: "model"}),
+        )
+      : null,
   );
 }

@@ -306,9 +306,11 @@ function madeOf(app, all) {
   const compiled = all.passes.filter((pass) => pass.level !== "source");
   if (app.isRead) return "as its file has it; its passes still run.";
   if (!compiled.length)
-    return all.problems?.reasons.length
-      ? "not compiled, for not all of it is supported."
-      : "opened, and not compiled.";
+    return !all.problems?.reasons.length
+      ? "opened, and not compiled."
+      : all.problems.nodes
+        ? "not compiled, for not all of it is supported."
+        : "not compiled, for the reason above.";
   // Before they are made there are none, which is no number of kernels.
   const isToCome = app.session?.isPending("program") && !app.data.kernels.length;
   const kernels = isToCome ? "kernels \u2026" : countText(app.data.kernels.length, "kernel");

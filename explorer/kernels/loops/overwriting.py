@@ -180,12 +180,12 @@ def _takes_its_place(store: Access, load: AffineAccess, forms: Sequence[LinearFo
 
 def _is_copy(nest: affine.ForOp, source: SSAValue, target: SSAValue) -> bool:
     """Whether a nest copies elements of the operand to their places in the result only."""
-    loop = nest
-    body = body_of(loop)
-    while len(body) == 1 and isinstance(body[0], affine.ForOp):
-        body = body_of(body[0])
     # Of narrow floats a number that nothing reads is widened, too.
-    body = [op for op in body if not op.results or any(r.first_use for r in op.results)]
+    operations = body_of(nest)
+    body = [op for op in operations if not op.results or any(r.first_use for r in op.results)]
+    loops = [op for op in body if isinstance(op, affine.ForOp)]
+    if loops:  # one, or another one for what vectors leave over
+        return len(loops) == len(body) and all(_is_copy(loop, source, target) for loop in loops)
     if len(body) != 2:
         return False
     load, store = body

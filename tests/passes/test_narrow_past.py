@@ -119,6 +119,7 @@ def test_other_types_are_refused_by_address():
         ex.compile(model, dimensions={"p": 3}, decisions=HALF)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("kind", "shared"), [("given mask", 2), ("table", 1)])
 def test_every_pass_is_held_to_the_declared_rounding(kind: str, shared: int):
     model = from_proto(decoders.exported(kind, shared))
@@ -131,15 +132,14 @@ def test_every_pass_is_held_to_the_declared_rounding(kind: str, shared: int):
 
 
 def test_calls_in_turn_are_held_to_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    proto = decoders.exported("no mask")
-    options = {"dimensions": {"seq": 1}, "capacity": 4}
+    proto, options = reader(), {"capacity": 4}
     verdict = check_calls(ex.compile(from_proto(proto), **options, decisions=HALF), 6)
     assert verdict.passed and verdict.calls == 6
     assert verdict.from_source is not None and 1e-6 < verdict.from_source < 1e-2
     assert check_calls(ex.compile(from_proto(proto), **options), 2).from_source is None
     path = tmp_path / "decoder.onnx"
     onnx.save(proto, path)
-    command = ["check", str(path), "--dim", "seq=1", "--capacity", "4", "--calls", "3", "--json"]
+    command = ["check", str(path), "--capacity", "4", "--calls", "3", "--json"]
     assert main([*command, "--decide", f"{TYPE}=float16"]) == 0
     assert json.loads(capsys.readouterr().out)["calls"]["from_source"] > 0
 

@@ -77,3 +77,26 @@ def test_a_mask_of_joined_sizes_is_no_beginning(kind):
             x = np.random.default_rng(b * s).standard_normal((b, s, 4)).astype(np.float32)
             found, expected = program.run({"x": x})["y"], judge.run(None, {"x": x})[0]
             np.testing.assert_allclose(found, np.asarray(expected), 1e-5, 1e-5)
+
+
+def test_a_mask_of_a_rounded_size_begins_at_that_size():
+    """Twice the halves of 16 elements are 16, those of 15 are 16, too, and neither is 17."""
+    model = onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["": 17]> g (float[1,2,h,w] x) => '
+        "(float[1,2,i,j] y, float[1,2,1,1] m) <float[4] k = {1, 1, 2, 2}> { "
+        "a = AveragePool <kernel_shape = [3,3], pads = [1,1,1,1], strides = [2,2]> (x) "
+        'b = Resize <coordinate_transformation_mode = "asymmetric", mode = "nearest", '
+        'nearest_mode = "floor"> (a, "", k) '
+        "y = AveragePool <count_include_pad = 1, kernel_shape = [3,3], pads = [1,1,1,1]> (b) "
+        "m = GlobalAveragePool (y) }"
+    )
+    compiled = explorer.compile(from_proto(model), "cpu", dimensions={"h": (5, 24), "w": (5, 43)})
+    judge = onnxruntime.InferenceSession(model.SerializeToString())
+    whole = np.random.default_rng(5).standard_normal((1, 2, 24, 43)).astype(np.float32) + 3
+    with compiled.open(isolated=False) as program:
+        for w in range(5, 44):
+            program.run({"x": np.full_like(whole, np.nan)})
+            part = np.ascontiguousarray(whole[:, :, : 5 + w % 20, :w])
+            found = program.run({"x": part})
+            for name, wanted in zip("ym", judge.run(None, {"x": part}), strict=True):
+                np.testing.assert_allclose(found[name], wanted, 2e-5, 2e-5)

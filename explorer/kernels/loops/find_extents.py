@@ -373,7 +373,7 @@ class _Extents(CallValues):
             first, need = dimension
             if need.is_number:
                 return None
-            size, times, minus, _ = _linear(need)
+            size, times, minus = _linear(need)
             if size not in sizes:
                 sizes.append(size)
             rows.append(KeptDimension(first, place + sizes.index(size), times, minus))
@@ -469,7 +469,7 @@ def _entry(needs: Needs, place: int, sizes: list[Expression]) -> list[int]:
         if need is None or need.is_number:
             entry += WHOLE
             continue
-        size, times, minus, multiple = _linear(need)
+        size, times, minus, multiple = _rounded(need)
         if size not in sizes:
             sizes.append(size)
         entry += (place + sizes.index(size), times, minus, multiple)
@@ -490,16 +490,21 @@ def _of_slice(needs: Needs, ranges: Sequence[range], shape: Sequence[int]) -> Ne
     return tuple(found)
 
 
-def _linear(need: Expression) -> tuple[Expression, int, int, int]:
+def _linear(need: Expression) -> tuple[Expression, int, int]:
+    """size, times and minus with need = times * size - minus."""
+    varying = need - need.constant
+    times = reduce(gcd, (abs(c) for _, c in varying.terms))
+    size = Expression(tuple((product, c // times) for product, c in varying.terms))
+    return size, times, -need.constant
+
+
+def _rounded(need: Expression) -> tuple[Expression, int, int, int]:
     """size, times, minus and multiple: need is the last multiple of that many elements that is not
     above times * size - minus."""
     (product, factor), *others = need.terms
     atom = product[0] if len(product) == 1 and not others else None
     if isinstance(atom, Quotient) and factor > 1 and factor % atom.divisor == 0:
-        size, times, minus, own = _linear(atom.dividend * (factor // atom.divisor))
+        size, times, minus, own = _rounded(atom.dividend * (factor // atom.divisor))
         if own == 1:
             return size, times, minus, factor
-    varying = need - need.constant
-    times = reduce(gcd, (abs(c) for _, c in varying.terms))
-    size = Expression(tuple((product, c // times) for product, c in varying.terms))
-    return size, times, -need.constant, 1
+    return *_linear(need), 1

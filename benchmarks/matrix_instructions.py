@@ -5,7 +5,7 @@
     mlperf_ic_int8     4 of 9 kernels with tiles    0.42 to 0.71 of dot products    whole 0.78
 
 Both programs are profiled in turns; the medians of each launch count. A processor with AMX or i8mm
-is needed: elsewhere no kernel has matrix instructions, and a model says so.
+is needed: elsewhere the row of a model has no kernel with tiles.
 """
 
 from __future__ import annotations

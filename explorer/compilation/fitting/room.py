@@ -93,8 +93,8 @@ def slower_kernels(before: Program, after: Program, kernels: Collection[str]) ->
 
 
 def kernels_above(program: Program, budget_bytes: int, kernels: Collection[str]) -> list[str]:
-    """Those of the kernels at whose steps more lives than the budget; where the plan has gaps and
-    none is, the one at whose steps most lives."""
+    """Those of the kernels that run while more bytes live than the budget; the one that runs while
+    most bytes live where there is none, since the plan has gaps."""
     live: dict[str, int] = {}
     for step, size in zip(program.plan.steps, program.plan.live_bytes, strict=True):
         kernel = program.kernels.get(step, "")

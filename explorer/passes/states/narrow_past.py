@@ -47,7 +47,7 @@ BY_ITSELF = "rows of the past are not rounded"
 
 @dataclass(frozen=True)
 class NarrowPast(Pass):
-    """Rows of a past are stored in fewer bytes, where a decision says so."""
+    """Rows of a past are stored in fewer bytes, where decided."""
 
     name = "narrow-past"
 

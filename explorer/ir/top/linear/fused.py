@@ -4,9 +4,9 @@
 
 The fused parts are operands and properties of the operation itself: `bias` and `residual` are
 optional operands, `activation` names a kind of `top.unary`, `rounding` a narrower type of floats
-(f16, bf16) whose numbers the result holds: what was computed wide, and means that type. `to`
-quantizes a result of f32; `requantization` takes its numbers as those of `to` or of `taken_as`,
-which are the same numbers with other scales.
+(f16, bf16) that a result computed in a wider type is rounded to. `to` quantizes a result of f32;
+`requantization` takes its numbers as those of `to` or of `taken_as`, which are the same numbers
+with other scales.
 """
 
 from __future__ import annotations

@@ -326,7 +326,7 @@ class IntegerProduct(Quantizable, RowWise):
         return wrapped if by is None else requantized_array(wrapped, kind, by)
 
     def quantized_array(self, real: np.ndarray) -> np.ndarray:
-        """Real numbers as `to` has them, requantized where the operation says so."""
+        """Real numbers as `to` has them, requantized where `requantization` is given."""
         to, taken, by = self.result_type, self.requantized_type, self.requantizes
         assert to is not None and taken is not None
         stored = stored_array(real, to)
@@ -374,7 +374,7 @@ class IntegerProduct(Quantizable, RowWise):
         return Access(buffer, output.shape, output.shift)
 
     def quantized_scalar(self, real: Scalar, *tables: Scalar) -> Scalar:
-        """A real number as `to` has it, requantized where the operation says so."""
+        """A real number as `to` has it, requantized where `requantization` is given."""
         to, taken, by = self.result_type, self.requantized_type, self.requantizes
         assert to is not None and taken is not None
         stored = stored_scalar(real, to)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
+
+import pytest
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 NAMED = re.compile(r"(?<![\w/.])((?:explorer|verification|tests|benchmarks|scripts)/[\w./]*[\w/])")
@@ -45,3 +48,15 @@ def test_a_path_that_moved_is_missed():
         "explorer/ir/rewriting.py",
         "explorer/kernels/steps",
     }
+
+
+def test_no_tracked_file_is_large():
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=REPOSITORY, capture_output=True, text=True, check=False
+    )
+    if listed.returncode:
+        pytest.skip("the files are not a git repository")
+    paths = [REPOSITORY / name for name in listed.stdout.split("\0") if name]
+    assert len(paths) > 1000
+    large = {path.name for path in paths if path.is_file() and path.stat().st_size > 500_000}
+    assert large == set()

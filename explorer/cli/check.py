@@ -410,7 +410,7 @@ def below(report: AccuracyReport, least_db: float | None) -> bool:
     """Whether an output of a quantized program is further from the float model's than allowed."""
     import sys
 
-    far = [o for o in report.float_outputs if least_db is not None and o.sqnr_db < least_db]
+    far = [o for o in report.from_float if least_db is not None and o.sqnr_db < least_db]
     for output in far:
         words = f"output {output.tensor} has {output.sqnr_db:.1f} dB, at least {least_db:g} wanted"
         print(printable(words), file=sys.stderr)

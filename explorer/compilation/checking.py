@@ -26,7 +26,7 @@ from explorer.compilation.checking_quantized import (
 )
 from explorer.compilation.costliest_layer import costliest_layer
 from explorer.compilation.data.attached import GIVEN, FittedData
-from explorer.compilation.data.judging import errors_of_run, judge_outputs
+from explorer.compilation.data.judging import judge_outputs
 from explorer.compilation.settings.settings import Progress
 from explorer.errors import ModelError
 from explorer.importers.format import format_named
@@ -38,6 +38,7 @@ from explorer.ir.top.data import WeightOp
 from explorer.logs import logger
 from explorer.references.interface import reference_of
 from explorer.results import AccuracyReport, Fault
+from explorer.results.accuracy import output_errors
 from explorer.results.data import DataRecord
 from explorer.results.displayed import Displayed
 
@@ -149,7 +150,7 @@ class Accuracy(Displayed):
 
 
 def _quantized_words(report: AccuracyReport) -> str:
-    far = ", ".join(f"{o.tensor} {o.sqnr_db:.1f} dB" for o in report.float_outputs)
+    far = report.from_float_words
     if report.bit_exact is None:
         what = report.rounded or "weights"
         return f"{what} quantized: outputs from the float's {far}"
@@ -298,7 +299,11 @@ def _judged(
     record = DataRecord(name=GIVEN, examples=1)
     if is_drawn:
         record = DataRecord(drawn=how_drawn(compilation.model, compilation.known))
-    return replace(report, data=record, against_source=errors_of_run(report))
+    return replace(
+        report,
+        data=record,
+        against_source=output_errors(report.float_outputs or report.end_to_end),
+    )
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from explorer.results.data import DataRecord, OutputError
@@ -229,11 +230,37 @@ class AccuracyReport(Displayed):
     empty in older reports."""
 
     @property
+    def from_float(self) -> tuple[OutputError, ...]:
+        """Outputs of a quantized program against the float model's, over all examples of `data`;
+        in older traces over the one run that is compared. Empty where nothing was quantized."""
+        if not self.float_outputs:
+            return ()
+        return self.against_source or output_errors(self.float_outputs)
+
+    @property
+    def from_float_words(self) -> str:
+        """`logits 40.7 dB (200 examples)`: `from_float`; empty where nothing was quantized."""
+        words = ", ".join(f"{error.tensor} {error.sqnr_db:.1f} dB" for error in self.from_float)
+        count = self.data.examples if self.data and self.against_source else 1
+        return f"{words} ({count:,} examples)" if words and count > 1 else words
+
+    @property
     def worst_output(self) -> OutputError | None:
         """The output that is farthest from the source model's."""
-        return min(self.against_source, key=lambda error: error.sqnr_db, default=None)
+        return min(
+            self.against_source or self.from_float, key=lambda error: error.sqnr_db, default=None
+        )
 
     @property
     def largest_output_error(self) -> float | None:
         """The largest relative error of an output; None where none is known."""
-        return max((error.max_relative for error in self.against_source), default=None)
+        return max(
+            (error.max_relative for error in self.against_source or self.from_float), default=None
+        )
+
+
+def output_errors(errors: Iterable[TensorError]) -> tuple[OutputError, ...]:
+    """The errors of outputs in one run, as those over many examples are given."""
+    return tuple(
+        OutputError(tensor=e.tensor, sqnr_db=e.sqnr_db, max_relative=e.max_relative) for e in errors
+    )

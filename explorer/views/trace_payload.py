@@ -385,9 +385,7 @@ def _worst_against_float(report: AccuracyReport | None) -> Json:
     from the float source model's. No verdict is about it."""
     worst = None if report is None else report.worst_output
     if report is None or worst is None:
-        outputs = () if report is None else report.float_outputs  # of older traces
-        output = min(outputs, key=lambda output: output.sqnr_db, default=None)
-        return output and [output.tensor, number(output.sqnr_db), number(output.max_relative)]
+        return None
     largest = report.largest_output_error
     return [worst.tensor, number(worst.sqnr_db), None if largest is None else number(largest)]
 

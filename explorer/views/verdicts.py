@@ -31,11 +31,11 @@ def grounds(report: AccuracyReport) -> list[str]:
     if report.problem:
         words.append(report.problem)
     if report.float_outputs:
-        far = ", ".join(f"{o.tensor} {o.sqnr_db:.1f} dB" for o in report.float_outputs)
         exact = "equal bit by bit" if report.bit_exact else "NOT equal bit by bit"
         integers = f"integers are {exact} to the quantized program's"
         what = (report.rounded or "weights alone") if report.bit_exact is None else integers
         source = "the source model's" if report.integers_from else "the float model's"
+        far = report.from_float_words
         words.append(f"quantized: {what}; outputs against {source} (not judged): {far}")
     if report.integers_from:
         words.append(f"from {report.integers_from} on {report.integers_note}")

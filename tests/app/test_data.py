@@ -29,6 +29,7 @@ from explorer.app.state.saved import restored, saved_of
 from explorer.app.state.step import step
 from explorer.app.uploads import VALUES, Upload
 from explorer.app.worker.calibrating import named_inputs, with_calibration
+from explorer.app.worker.compiler import ModelCompiler
 from explorer.results.levers import LeverRecord, LeversRecord
 
 A = Choice("0", "a.onnx", "/m/a.onnx")
@@ -243,6 +244,17 @@ def test_the_only_array_is_calibrated_under_the_name_of_the_only_input():
     assert list(named_inputs({"image": array}, model)) == ["image"]
     assert list(named_inputs({"images": array, "more": array}, model)) == ["images", "more"]
     assert named_inputs({}, model) == {}
+
+
+def test_steps_of_a_calibration_are_not_those_of_compiling(tmp_path):
+    np.savez(tmp_path / "few.npz", image=np.load(sample("digits_test"))["images"][:2])
+    request = CompileRequest(
+        str(sample("digits_mlp")), "cpu", quantize=("mse", str(tmp_path / "few.npz"))
+    )
+    ran: list[str] = []
+    ModelCompiler().stage(request, "passes", lambda name, index, total: ran.append(name))
+    first = next(name for name in ran if name.startswith("compiling: "))
+    assert any(name.startswith("calibrating: ") for name in ran[: ran.index(first)])
 
 
 def test_a_failure_names_the_file_as_the_person_does():

@@ -470,7 +470,8 @@ def test_a_fork_shares_the_passes_before_its_first_decision():
     )
     ran: list[str] = []
     trace = compiler.stage(fork, "passes", lambda name, index, total: ran.append(name))
-    assert ran == ["schedule-loops", "write-in-place", "order-operations", "plan-memory"]
+    repeated = ("schedule-loops", "write-in-place", "order-operations", "plan-memory")
+    assert ran == [f"compiling: {name}" for name in repeated]
     assert dict(trace.decisions)["schedule-loops/matmul_1/epilogue"] == '"separate"'
     assert dict(base.decisions)["schedule-loops/matmul_1/epilogue"] == '"fused"'
     assert trace.label == "matmul_1 epilogue = separate"

@@ -99,6 +99,20 @@ def test_check_tells_decibels_and_bits(explorer_command, mlp, table, data, tmp_p
     assert f"costs the outputs most, by bisection: {costliest['tensor']}, " in finished.output
 
 
+def test_the_least_decibels_hold_for_all_examples(explorer_command, mlp, table, data, tmp_path):
+    """The first example is one of the task; the others lie far outside of what is represented."""
+    examples = np.load(data)["image"][:3]
+    examples[1:] *= 50
+    np.savez(tmp_path / "few.npz", image=examples[:1])
+    np.savez(tmp_path / "all.npz", image=examples)
+    asked = ("check", mlp, "--quantize", table, "--min-sqnr", "20", "--data")
+    finished = explorer_command(*asked, tmp_path / "few.npz")
+    assert finished.status == 0 and "examples)" not in finished.output
+    finished = explorer_command(*asked, tmp_path / "all.npz")
+    assert finished.status == 1 and "at least 20 wanted" in finished.errors
+    assert "dB (3 examples)" in finished.output
+
+
 def test_run_computes_in_integers(explorer_command, mlp, table, data, tmp_path):
     one, plain, quantized = (tmp_path / f"{name}.npz" for name in ("one", "plain", "quantized"))
     np.savez(one, image=np.load(data)["image"][:1])

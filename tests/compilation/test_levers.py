@@ -3,6 +3,7 @@
 import json
 import math
 
+import numpy as np
 import pytest
 
 import explorer
@@ -102,6 +103,16 @@ def test_every_decision_of_a_lever_is_legal_and_known(c: Compilation, quantity: 
                 assert value is None or not choices or value in choices
         assert one.value not in [option.value for option in one.options] or not one.address
     assert from_json(LeversRecord, json.loads(json.dumps(to_json(found)))) == found
+
+
+def test_requantization_moves_quantized_programs_only(c: Compilation):
+    digits = np.load(sample("digits_test"))["images"][:4]
+    table = explorer.calibrate(c.model, {"image": digits}, method="min-max")
+    quantized = explorer.compile(c.model, quantization=table)
+    for quantity in ("dB", "latency"):
+        fields = {"target/requantization.scheme", "target/arithmetic"}
+        assert not fields & {lever.address for lever in c.levers(quantity).levers}
+        assert fields <= {lever.address for lever in quantized.levers(quantity).levers}
 
 
 def test_time_to_compile_is_moved_by_passes_that_may_be_left_out(c: Compilation):

@@ -55,6 +55,8 @@ LARGE_NODES = 400
 """From so many on, a model is shown as its file has it while passes run."""
 FILES = "files"
 """Among the options: the folder in which paths of a table of cases start."""
+COMPILING, CALIBRATING = "compiling", "calibrating"
+"""What is done, before the names of its steps."""
 
 
 def no_progress(name: str, index: int, total: int) -> None:
@@ -318,7 +320,7 @@ class ModelCompiler:
             after, file = request.edit
             made_of = self._compiled(replace(request, edit=()), progress)
             self._compilations[request] = made_of.continue_from(
-                after, read_edit(file), label=request.label, progress=progress
+                after, read_edit(file), label=request.label, progress=_named(COMPILING, progress)
             )
             return self._compilations[request]
         parents = [parent for parent in self._compilations if is_parent(parent, request)]
@@ -332,7 +334,9 @@ class ModelCompiler:
             key=lambda parent: self._shared(parent, request),
         )
         self._compilations[request] = self._compilations[parent].fork(
-            decisions=changes(parent, request), label=request.label, progress=progress
+            decisions=changes(parent, request),
+            label=request.label,
+            progress=_named(COMPILING, progress),
         )
         return self._compilations[request]
 
@@ -370,7 +374,7 @@ class ModelCompiler:
             model,
             target=request.target,
             dimensions=sizes,
-            progress=progress,
+            progress=_named(COMPILING, progress),
             **options,
         )
 
@@ -399,7 +403,7 @@ class ModelCompiler:
                 method=method,  # pyright: ignore[reportArgumentType]  (one of `decisions.METHODS`)
                 arithmetic=arithmetic,
                 chosen=chosen,
-                progress=progress,
+                progress=_named(CALIBRATING, progress),
             )
         return self._tables[key]
 
@@ -452,3 +456,8 @@ class ModelCompiler:
             self._meter = PeakMeter()
         processor = compilation.target.processor
         return self._meter.peaks(compilation.backend, compilation.device, threads, processor)
+
+
+def _named(work: str, progress: Progress) -> Progress:
+    """Reports the steps of one kind of work: `calibrating: example`."""
+    return lambda name, index, total: progress(f"{work}: {name}", index, total)

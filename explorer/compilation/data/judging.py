@@ -24,7 +24,7 @@ from explorer.errors import ModelError
 from explorer.ir.evaluation import entry_function, entry_return, output_names, outputs_by_name
 from explorer.ir.top.casting import BitcastOp
 from explorer.ir.types import QuantizedType, element_type_of, is_float_dtype
-from explorer.results.accuracy import AccuracyReport, TaskAccuracy
+from explorer.results.accuracy import TaskAccuracy
 from explorer.results.data import OutputError
 
 MAX_IMPORTED_RUNS = 8
@@ -68,14 +68,6 @@ def judge_outputs(
         task = TaskAccuracy(output=names[0], total=total, right=right, source_right=source_right)
     found = tuple(_error(name, own) for name, own in sums.items() if own.elements)
     return Judgement(found, task, runs)
-
-
-def errors_of_run(report: AccuracyReport) -> tuple[OutputError, ...]:
-    """The same of the one run that a report is about."""
-    return tuple(
-        OutputError(tensor=e.tensor, sqnr_db=e.sqnr_db, max_relative=e.max_relative)
-        for e in report.float_outputs or report.end_to_end
-    )
 
 
 @dataclass

@@ -32,6 +32,16 @@ OF_FIELDS: Mapping[str, tuple[Quantity, ...]] = {
     f"{TARGET}/requantization.multiplier_bits": ("sqnr_db",),
     f"{TARGET}/arithmetic": ("sqnr_db", "seconds", "cycles"),
 }
+OF_INTEGERS = frozenset(
+    f"{TARGET}/{field}"
+    for field in (
+        "requantization.scheme",
+        "requantization.rounding",
+        "requantization.multiplier_bits",
+        "arithmetic",
+    )
+)
+"""Decisions that move nothing in a program without quantized tensors."""
 MAX_OF_A_PASS = 12
 """Decisions of one pass that are listed; `c.knobs` has all."""
 
@@ -39,13 +49,19 @@ MAX_OF_A_PASS = 12
 def other_levers(compiled: Compiled, quantity: Quantity, known: set[str]) -> Iterator[LeverRecord]:
     """Knobs that move the quantity and that are not in `known` (addresses)."""
     counts: dict[str, int] = {}
+    ignored = known if _has_integers(compiled) else known | OF_INTEGERS
     for knob in compiled.knobs:
-        if knob.address in known or not moves(knob, quantity):
+        if knob.address in ignored or not moves(knob, quantity):
             continue
         head = knob.address.split("/")[0]
         counts[head] = counts.get(head, 0) + 1
         if counts[head] <= MAX_OF_A_PASS:
             yield _lever(knob)
+
+
+def _has_integers(compiled: Compiled) -> bool:
+    """Whether tensors are quantized, by the file or by a pass."""
+    return any(record.after.quantized for record in compiled.passes)
 
 
 def moves(knob: Knob, quantity: Quantity) -> bool:

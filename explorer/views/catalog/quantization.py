@@ -233,12 +233,8 @@ def _record(trace: Trace) -> QuantizationRecord:
 
 
 def _outputs(trace: Trace) -> str:
-    report = trace.accuracy
-    far = [
-        f"{o.tensor} {o.sqnr_db:.1f} dB (cosine {o.cosine:.5f})"
-        for o in (report.float_outputs if report else ())
-    ]
-    return f"outputs against the float model: {', '.join(far)}" if far else ""
+    words = trace.accuracy.from_float_words if trace.accuracy else ""
+    return f"outputs against the float model: {words}" if words else ""
 
 
 def blocked_words(record: QuantizationRecord) -> str:

@@ -395,11 +395,6 @@ export function createSession(host, onchange, root) {
   };
 }
 
-// What is done now; passes are told from what stands before and behind them by their count.
-function doing({stage, name, total}) {
-  return stage === "passes" && total > 1 ? `compiling: ${name}` : name;
-}
-
 // A line over the screen while something is waited for, when it failed, or when a link could not be
 // restored; it stays the same element while its words change, so that a click on it is not lost.
 function statusBar(host, onremedy) {
@@ -467,7 +462,7 @@ function statusBar(host, onremedy) {
     show({status, progress, error, notice: text, missing}) {
       if (status === "working") {
         bar.value = progress?.total ? progress.index / progress.total : 0;
-        setText(words, progress ? clip(doing(progress), 80) : "starting the compiler");
+        setText(words, progress ? clip(progress.name, 80) : "starting the compiler");
         setText(counts, progress?.total ? `${progress.index} of ${progress.total}` : "");
         times.show(progress?.stage ?? "", progress?.index ?? 0, progress?.total ?? 0);
         return working;

@@ -20,8 +20,9 @@ import joblib
 
 from explorer.errors import BuildError, InputError
 from explorer.runtime.cache.c_programs import library_key
-from explorer.runtime.compilers import compile_shared_library, find_compiler
+from explorer.runtime.compilers import find_compiler
 from explorer.runtime.scratch import own_folder
+from explorer.runtime.shared_driver import compile_program
 
 LIMIT_SECONDS = 60.0
 """For one candidate: a compiler that needs longer was given too much to write out."""
@@ -43,7 +44,7 @@ def build_library(source: str) -> BuiltLibrary:
     """Compiles one candidate where this runs; never raises for what the candidate is at fault."""
     try:
         with tempfile.TemporaryDirectory(prefix="candidate-", dir=own_folder()) as folder:
-            path = compile_shared_library(source, Path(folder), None, (), LIMIT_SECONDS)
+            path = compile_program(source, Path(folder), find_compiler(), (), LIMIT_SECONDS)
             return BuiltLibrary(path.read_bytes(), made_by=place_name())
     except BuildError as error:
         return BuiltLibrary(b"", str(error), place_name(), "did not finish within" in str(error))

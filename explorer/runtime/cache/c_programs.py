@@ -24,11 +24,11 @@ from explorer.runtime.cache.store import FoundEntry, ProgramCache
 from explorer.runtime.cache.trial import try_in_child
 from explorer.runtime.compilers import (
     Compiler,
-    compile_shared_library,
     divisible_parts,
     find_compiler,
 )
 from explorer.runtime.scratch import own_folder
+from explorer.runtime.shared_driver import compile_program
 
 ENTRY_POINT = "explorer_run"
 
@@ -107,7 +107,7 @@ def compile_with_headers(
     """The library, and all headers that the compiler read for it."""
     with tempfile.TemporaryDirectory(prefix="headers-", dir=own_folder()) as scratch:
         rules = Path(scratch, "program.d")
-        path = compile_shared_library(
+        path = compile_program(
             source,
             folder,
             compiler,

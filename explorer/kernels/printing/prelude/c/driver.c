@@ -31,6 +31,9 @@ struct Section {
 // Below this the caller works alone: 5 to 30 microseconds, as long as it takes to wake a thread.
 #define MIN_SHARED_OPERATIONS 100000
 #define MAX_RECORDED 32  // threads whose shares are kept
+#ifndef MAX_SECTIONS
+#define MAX_SECTIONS SECTION_COUNT
+#endif
 
 struct Lane {
     _Alignas(64) atomic_ullong claimed;  // ticket << 32 | items of the lane that are taken
@@ -62,8 +65,8 @@ struct Job {
 };
 
 static struct Progress progress[PLACES];
-static struct Times times[SECTION_COUNT + 1];  // only where times are asked for
-static struct Share shares[MAX_RECORDED][SECTION_COUNT + 1];  // of the last run that was recorded
+static struct Times times[MAX_SECTIONS + 1];  // only where times are asked for
+static struct Share shares[MAX_RECORDED][MAX_SECTIONS + 1];  // of the last run that was recorded
 static atomic_bool is_recording;
 static _Alignas(64) atomic_uint job_number;  // odd while the job is being described
 static _Atomic(char *) job_arena;

@@ -36,17 +36,27 @@ CompileC = Callable[..., ctypes.CDLL]
 Run = Callable[..., dict[str, np.ndarray]]
 
 
+@pytest.fixture(scope="module")
+def compiled() -> dict[tuple[str, ...], bytes]:
+    """The libraries of a module's tests by text and flags: many ask for the same program."""
+    return {}
+
+
 @pytest.fixture
-def compile_c(tmp_path: Path) -> CompileC:
-    """`compile_c(text)` builds a shared library with gcc and loads it."""
+def compile_c(tmp_path: Path, compiled: dict[tuple[str, ...], bytes]) -> CompileC:
+    """`compile_c(text)` builds a shared library with gcc and loads it: each time from a file of
+    its own, so that no test sees the variables of another one's library."""
 
     def compile_text(text: str, *flags: str) -> ctypes.CDLL:
         source = tmp_path / f"program{len(list(tmp_path.iterdir()))}.c"
         source.write_text(text)
         library = source.with_suffix(".so")
-        command = ["gcc", *FLAGS.split(), *flags, str(source), "-o", str(library), "-lm"]
-        done = subprocess.run(command, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
+        if (text, *flags) not in compiled:
+            command = ["gcc", *FLAGS.split(), *flags, str(source), "-o", str(library), "-lm"]
+            done = subprocess.run(command, capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr
+            compiled[text, *flags] = library.read_bytes()
+        library.write_bytes(compiled[text, *flags])
         return ctypes.CDLL(str(library))
 
     return compile_text

@@ -93,6 +93,10 @@ class UnsupportedError(ExplorerError):
         return "\n".join([super().__str__(), *(f"  - {line}" for line in grouped(self.problems))])
 
 
+class NotQuantizedError(UnsupportedError):
+    """The target computes with integers, and nothing in the model is quantized."""
+
+
 MAX_PLACES = 3
 """Names of the nodes that share a problem."""
 MAX_OPERATIONS = 12

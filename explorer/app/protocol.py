@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from explorer.errors import ExplorerError, MemoryBudgetError, TextError
+from explorer.errors import ExplorerError, MemoryBudgetError, NotQuantizedError, TextError
 from explorer.results import Trace
 from explorer.results.decisions import BUDGET, DIMENSIONS, Decisions, Value, label_of, place_of
 
@@ -371,7 +371,10 @@ def failure_of(error: Exception, request: CompileRequest, stage: str = "passes")
 
 
 def _remedy(error: ExplorerError, request: CompileRequest) -> tuple[str, Value] | None:
-    """The least budget that the decisions can meet, after one that they cannot."""
+    """The least budget that the decisions can meet, after one that they cannot; a calibration for
+    a target that takes quantized models only."""
+    if isinstance(error, NotQuantizedError):
+        return "quantize", ""
     if isinstance(error, MemoryBudgetError) and BUDGET in request.values and error.needed_bytes:
         return BUDGET, error.needed_bytes
     return None

@@ -92,6 +92,8 @@ class Trace(Displayed):
     problems: tuple[tuple[str, str], ...] = ()
     """(node, input or weight of the model, why it cannot be imported). There are passes only
     where this is empty."""
+    needs_quantization: bool = False
+    """The target refuses the model because nothing in it is quantized."""
     constraints: tuple[ConstraintRecord, ...] = ()
     """What the model asks of its symbolic dimensions, in the order of its operations."""
     lookups: tuple[ProgramLookup, ...] = ()

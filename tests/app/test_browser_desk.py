@@ -48,6 +48,15 @@ def test_numbers_are_judged_moved_by_levers_and_compared_and_the_model_is_edited
     expect(page.locator(".tries-table tbody tr")).to_have_count(1, timeout=MEASURED)
     expect(page.locator(".judged-on")).to_contain_text("eval.npz")
 
+    # A target without floats refuses the model, and the banner quantizes it with the data.
+    page.locator(".target-select").select_option("tiny-8")
+    banner = page.locator(".banner", has_text="nothing in this model is quantized")
+    expect(banner).to_be_visible(timeout=MEASURED)
+    banner.get_by_role("button", name="quantize by mse").click()
+    expect(page.locator('.topbar [data-moves="cycles"]').first).to_be_visible(timeout=MEASURED)
+    expect(banner).to_have_count(0)
+    page.locator(".branch-select").select_option(index=0)
+
     # An edit of the model is a branch, and a wrong one is refused.
     page.locator(".node:not(.block)").nth(1).click()
     page.get_by_role("tab", name="fork", exact=True).click()
@@ -58,8 +67,8 @@ def test_numbers_are_judged_moved_by_levers_and_compared_and_the_model_is_edited
     page.locator(".facts-section .actions").get_by_text("end here").click()
     # What is typed while the branch is made is still there, with the caret, when its panes are.
     line.fill("rename a = ")
-    expect(page.locator(".branch-select option")).to_have_count(3, timeout=MEASURED)
-    expect(page.locator(".branch-select option").nth(2)).to_contain_text("outputs")
+    expect(page.locator(".branch-select option")).to_have_count(4, timeout=MEASURED)
+    expect(page.locator(".branch-select option").nth(3)).to_contain_text("outputs")
     page.locator(".branch-select option:checked", has_text="outputs").wait_for(state="attached")
     expect(line).to_have_value("rename a = ")
     expect(line).to_be_focused()

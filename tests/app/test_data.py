@@ -11,7 +11,14 @@ from explorer.app.branches import Branch
 from explorer.app.catalog import Choice, first_request
 from explorer.app.decisions import request_of, settings_of
 from explorer.app.forks import is_parent
-from explorer.app.protocol import JUDGED, STAGES, CompileRequest, DrawnTrace, Failure
+from explorer.app.protocol import (
+    JUDGED,
+    STAGES,
+    CompileRequest,
+    DrawnTrace,
+    Failure,
+    failure_of,
+)
 from explorer.app.state.compiling import compile_request
 from explorer.app.state.data import joined
 from explorer.app.state.messages import (
@@ -30,7 +37,9 @@ from explorer.app.state.step import step
 from explorer.app.uploads import VALUES, Upload
 from explorer.app.worker.calibrating import named_inputs, with_calibration
 from explorer.app.worker.compiler import ModelCompiler
+from explorer.errors import NotQuantizedError
 from explorer.results.levers import LeverRecord, LeversRecord
+from explorer.views.payload.model import problems_payload
 
 A = Choice("0", "a.onnx", "/m/a.onnx")
 REQUEST = first_request(A, "cpu")
@@ -244,6 +253,18 @@ def test_the_only_array_is_calibrated_under_the_name_of_the_only_input():
     assert list(named_inputs({"image": array}, model)) == ["image"]
     assert list(named_inputs({"images": array, "more": array}, model)) == ["images", "more"]
     assert named_inputs({}, model) == {}
+
+
+@pytest.mark.parametrize("name", ["digits_mlp", "digits_cnn"])
+def test_a_target_without_floats_says_that_the_model_needs_quantization(name: str):
+    request = CompileRequest(str(sample(name)), "tiny-8")
+    trace = ModelCompiler().stage(request, "passes", lambda name, index, total: None)
+    assert trace.needs_quantization and not trace.passes
+    assert problems_payload(trace)["quantize"]
+    other = request.deciding(request.path, "tiny-8", {"fold-constants": False})
+    with pytest.raises(NotQuantizedError) as caught:
+        ModelCompiler().stage(other, "passes", lambda name, index, total: None)
+    assert failure_of(caught.value, other).remedy == ("quantize", "")
 
 
 def test_steps_of_a_calibration_are_not_those_of_compiling(tmp_path):

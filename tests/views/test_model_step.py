@@ -145,6 +145,7 @@ def test_a_model_that_was_not_compiled_has_this_step_only(refused: Trace):
         "nodes": 1,
         "of": 3,
         "reasons": [["n2", "unknown operator"], ["x", "strings"]],
+        "quantize": False,
     }
     assert [r[10] for r in payload.chunk("nodes/0")["records"]] == ["", "unknown operator"]
     table = payload.chunk("operators")["parts"][-1]

@@ -11,7 +11,7 @@ from typing import Any
 
 from explorer.app.branches import MAX_COMPARED, Branch
 from explorer.app.catalog import Choice, offered_suffixes
-from explorer.app.decisions import settings_of
+from explorer.app.decisions import METHODS, settings_of
 from explorer.app.protocol import MAX_EDIT_WORDS
 from explorer.app.state.dialog import dialog_json
 from explorer.app.state.page_state import PageState
@@ -87,6 +87,7 @@ def session_json(state: PageState) -> dict[str, Any]:
         "pair": [_key(state, path) for path in state.pair],
         "dialog": dialog_json(state.dialog),
         "data": [name for name, _ in state.data.get(request.path, ())],
+        "calibrations": list(METHODS),
         "valueSuffixes": list(DATA_SUFFIXES),
         "refusals": state.refusals,
         "uploadLimit": UPLOAD_LIMIT_BYTES,

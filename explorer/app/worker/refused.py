@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from explorer.errors import ExplorerError, UnsupportedError
+from explorer.errors import ExplorerError, NotQuantizedError, UnsupportedError
 from explorer.files import ModelPath
 from explorer.results import Graph, Trace
 from explorer.results.trace import SnapshotRecord
@@ -33,7 +33,8 @@ def refused_trace(path: ModelPath, sizes: Mapping[str, int], error: Exception) -
         except ExplorerError:
             raise error from None
     problems = trace.problems or _problems(error)
-    return _marked(replace(trace, problems=problems))
+    needed = isinstance(error, NotQuantizedError)
+    return _marked(replace(trace, problems=problems, needs_quantization=needed))
 
 
 def _problems(error: Exception) -> tuple[tuple[str, str], ...]:

@@ -21,7 +21,7 @@ from explorer.backends.npu.lowered import LoweredLayers
 from explorer.backends.npu.network import argument_offsets
 from explorer.backends.npu.planning import constants_start, kept_offsets, offsets_in, plan_tensors
 from explorer.backends.npu.writing import LeftBehind, TensorPlaces, scratchpad_addresses, written
-from explorer.errors import UnsupportedError
+from explorer.errors import NotQuantizedError, UnsupportedError
 from explorer.ir.dialects.npu import (
     ARGUMENT_OFFSETS,
     LAYER_OPERATIONS,
@@ -98,7 +98,7 @@ class TileLayers(Pass):
         rewriter.artifacts[KNOBS] = tuple(tiles.knobs) if own else ()
         rewriter.artifacts[SEARCHES_MADE] = tuple(tiles.records)
         if not own and not _has_integers(rewriter.module):
-            raise UnsupportedError(
+            raise NotQuantizedError(
                 f"{self.machine.name} computes with integers, and nothing in this model is "
                 "quantized",
                 hint="quantize first: explorer calibrate MODEL --data DATA.npz --arithmetic "

@@ -17,6 +17,7 @@ def problems_payload(trace: Trace) -> Json:
         "nodes": len(refused),
         "of": trace.model.nodes,
         "reasons": [list(pair) for pair in trace.problems],
+        "quantize": trace.needs_quantization,
     }
 
 

@@ -31,8 +31,10 @@ import {askedWords} from "../ground/budgets.js";
 import {createPredictions} from "../desk/predictions.js";
 import {elapsedText} from "../ground/elapsed.js";
 import {cutMiddle} from "../measures/column_names.js";
+import {triedSettings} from "../ground/lever_words.js";
 import {exactText} from "../ground/numbers.js";
 import {clip} from "../ground/scene.js";
+import {quantizeButtons} from "./quantizing.js";
 import {undoButtons} from "./undoing.js";
 import {newPair} from "../ground/two_files.js";
 import {
@@ -108,10 +110,12 @@ export function createSession(host, onchange, root) {
   const predictions = createPredictions();
   strip.node.append(undoing.node);
   // What was refused, with another value of one decision.
-  const bar = statusBar(host, ([address, value]) => {
-    const settings = structuredClone(now().wanted);
-    decide(settings, address, value);
-    fork({target: settings.target, decisions: settings.decisions});
+  const data = () => now().data ?? [];
+  const calibrations = () => now().calibrations ?? [];
+  const chooseData = () => strip.chooseData();
+  const bar = statusBar(host, {data, calibrations, chooseData}, (remedy) => {
+    const {target, decisions, quantize} = triedSettings(now().wanted, [remedy]);
+    fork({target, decisions, quantize});
   });
   host.on("session", () => {
     const {status, branch, branches} = now();
@@ -339,9 +343,10 @@ export function createSession(host, onchange, root) {
     // What was predicted of a try, until its branch is there: [{decisions, quantity, ...}].
     tryLever: (quantity, lever, option) => predictions.note(now().branch, quantity, lever, option),
     predictedOf: (branch) => predictions.of(branch),
-    data: () => now().data ?? [],
+    data,
+    calibrations,
     dropData: () => host.send({kind: "drop data"}),
-    chooseData: () => strip.chooseData(),
+    chooseData,
     settings: () => now().settings,
     targets: () => now().targets,
     branches: () => now().branches,
@@ -397,7 +402,7 @@ export function createSession(host, onchange, root) {
 
 // A line over the screen while something is waited for, when it failed, or when a link could not be
 // restored; it stays the same element while its words change, so that a click on it is not lost.
-function statusBar(host, onremedy) {
+function statusBar(host, quantizing, onremedy) {
   const bar = element("progress", {max: 1, value: 0, "aria-label": "progress of the compilation"});
   const words = element("span", {class: "banner-text"}),
     counts = element("span", {class: "quiet-text"}),
@@ -420,9 +425,21 @@ function statusBar(host, onremedy) {
   let failed = null,
     seen = "";
 
+  function remedies([address, value]) {
+    if (address === "quantize")
+      return quantizeButtons(quantizing, (method) => onremedy([address, method]));
+    return button(
+      `with ${exactText(value)} bytes`,
+      "compile with the least that all decisions together reach",
+      () => onremedy([address, value]),
+      {class: "primary"},
+    );
+  }
+
   function failure(error) {
-    if (seen !== JSON.stringify(error)) {
-      seen = JSON.stringify(error);
+    const key = JSON.stringify([error, quantizing.data()]);
+    if (seen !== key) {
+      seen = key;
       failed = element(
         "div",
         {class: "banner failed", role: "alert"},
@@ -435,14 +452,7 @@ function statusBar(host, onremedy) {
           element("span", {}, error.advice),
         ),
         element("span", {class: "grow"}),
-        error.remedy
-          ? button(
-              `with ${exactText(error.remedy[1])} bytes`,
-              "compile with the least that all decisions together reach",
-              () => onremedy(error.remedy),
-              {class: "primary"},
-            )
-          : null,
+        error.remedy ? remedies(error.remedy) : null,
         button("try again", "compile once more", () => host.send({kind: "retry"}), {}),
         button("dismiss", "keep what is shown", () => host.send({kind: "dismiss"}), {}),
       );

@@ -2,13 +2,9 @@
 // app a button that takes other data; files that are dropped on the page do the same.
 
 import {button, element} from "../ground/dom.js";
-import {judgedOn} from "../ground/judged_words.js";
+import {TAKES, judgedOn} from "../ground/judged_words.js";
 import {FIXED} from "../ground/lever_words.js";
 import {clip} from "../ground/scene.js";
-
-const TAKES =
-  "arrays by the names of inputs (.npz, with \u201clabels\u201d if they are known), labels apart " +
-  "(.txt, .npy), or images";
 
 export function judgedOnChip({data: {head}, session}) {
   const attached = session?.data() ?? [];

@@ -1,7 +1,9 @@
 // What stands above everything while the opened model cannot be compiled.
 
+import {quantizeButtons} from "../branches/quantizing.js";
 import {button, element} from "../ground/dom.js";
 import {countText, exactText} from "../ground/numbers.js";
+import {triedSettings} from "../ground/lever_words.js";
 import {clip} from "../ground/scene.js";
 import {LOOK} from "../theme.js";
 
@@ -39,6 +41,11 @@ export function problemsBanner(app) {
       ),
     ),
     element("span", {class: "grow"}),
+    app.session && app.data.head.problems.quantize
+      ? quantizeButtons(app.session, (method) =>
+          app.session.fork(triedSettings(app.session.settings(), [["quantize", method]])),
+        )
+      : null,
     app.session
       ? button(
           "other sizes or values …",

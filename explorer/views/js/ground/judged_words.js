@@ -2,6 +2,10 @@
 
 import {countText} from "./numbers.js";
 
+export const TAKES =
+  "arrays by the names of inputs (.npz, with \u201clabels\u201d if they are known), labels apart " +
+  "(.txt, .npy), or images";
+
 // The words of the chip, from summary.data and the names of the attached files.
 // isPending: whether it is still being measured.
 export function judgedOn(data, attached, isPending = true) {

@@ -19,8 +19,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from xdsl.dialects import affine, func, memref
-from xdsl.dialects.builtin import DenseArrayBase, MemRefType, i64
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, MemRefType, StringAttr, i64
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from explorer.ir.dialects.kernel import LaunchOp
 from explorer.ir.operation import TopOperation
@@ -430,7 +430,7 @@ def _guard(loop: affine.ForOp, extents: Mapping[SSAValue, Sequence[Extent | None
     lasting = [store for store in stores if store.memref not in arrays]
     if not lasting:
         lasting = [store for array in arrays for store in _stores_from(array, loop)]
-    found = {_begin_of(store, extents) for store in lasting}
+    found = {_begin_of(store, extents) for store in _deciding(lasting, extents)}
     return next(iter(found)) if len(found) == 1 else None
 
 
@@ -463,7 +463,7 @@ def _begin_of(store: Access, extents: Mapping[SSAValue, Sequence[Extent | None]]
         bounds = None if form is None else form.range()
         if extent is not None and bounds is not None and bounds[0] > 0:
             rest = bounds[0] % extent.multiple
-            minus = bounds[0] - rest + extent.minus + extent.multiple - 1
+            minus = (bounds[0] - rest) * extent.per + extent.minus + extent.multiple - 1
             return Clip(extent.times, minus, 0, extent.argument)
     return None
 
@@ -476,7 +476,7 @@ def _clip_of_extents(
         return None
     index = index_of(loop)
     found: set[Clip | None] = set()
-    for store in _stores_to_buffers(loop):
+    for store in _deciding(_stores_to_buffers(loop), extents):
         own = _of_buffer(extents.get(store.memref) or (), store)
         clips = [
             _clip_to(form, index, extent)
@@ -493,6 +493,25 @@ def _last_of(clips: Collection[Clip | None]) -> Clip | None:
     if len(known) != len(clips) or len({replace(clip, minus=0) for clip in known}) != 1:
         return None
     return min(known, key=lambda clip: clip.minus)
+
+
+def _deciding(
+    stores: Sequence[Access], extents: Mapping[SSAValue, Sequence[Extent | None]]
+) -> Sequence[Access]:
+    """The stores that decide where a loop ends: where there are stores to results, not those to
+    scratch that results of the same iteration are made of."""
+    lasting = [store for store in stores if not _is_temporary(store, extents)]
+    return lasting or stores
+
+
+def _is_temporary(store: Access, extents: Mapping[SSAValue, Sequence[Extent | None]]) -> bool:
+    """Whether a step made the buffer and stated its extents."""
+    block = store.memref.owner
+    if not extents.get(store.memref) or not isinstance(store.memref, BlockArgument):
+        return False
+    function = block.parent_op() if isinstance(block, Block) else None
+    roles = None if function is None else function.attributes.get("kernel.roles")
+    return isinstance(roles, ArrayAttr) and roles.data[store.memref.index] == StringAttr("scratch")
 
 
 def _stores_to_buffers(loop: affine.ForOp) -> list[Access]:
@@ -514,15 +533,20 @@ def _may_end(loop: affine.ForOp) -> bool:
 
 
 def _clip_at(
-    form: LinearForm, index: SSAValue, times: int, argument: int = -1, minus: int = 0
+    form: LinearForm,
+    index: SSAValue,
+    times: int,
+    argument: int = -1,
+    minus: int = 0,
+    units: int = 1,
 ) -> Clip | None:
-    """Where times * size - minus ends an index of a subscript."""
+    """Where (times * size - minus) / units ends an index of a subscript."""
     per = form.terms.get(index, 0)
     rest = LinearForm({i: c for i, c in form.terms.items() if i is not index}, form.constant)
     smallest = rest.range()
     if per < 1 or smallest is None or smallest[0] < 0:
         return None
-    return Clip(times, smallest[0] + minus, per, argument)
+    return Clip(times, smallest[0] * units + minus, per * units, argument)
 
 
 def _clip_to(form: LinearForm, index: SSAValue, extent: Extent) -> Clip | None:
@@ -531,7 +555,8 @@ def _clip_to(form: LinearForm, index: SSAValue, extent: Extent) -> Clip | None:
     Of a multiple of 16 elements loops in steps of 16 and of 32 take those that begin before the
     size, loops in steps of 4 take 4 for every 16 elements.
     """
-    clip = _clip_at(form, index, extent.times, extent.argument, extent.minus)
+    times, minus = extent.times, extent.minus
+    clip = _clip_at(form, index, times, extent.argument, minus, extent.per)
     if clip is None or extent.multiple == 1:
         return clip
     whole, per = extent.multiple, clip.per

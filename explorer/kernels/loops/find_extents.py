@@ -1,7 +1,7 @@
 """Which elements kernels have to compute where several sizes are open.
 
     func @relu_1(%x: memref<64x16xf32>, %size: memref<1xi64>, %y: memref<64x16xf32>)
-      attributes {kernel.extents = [[], [], [1, 1, 0, 1, -1, 0, 0, 1]]}   y: rows below 1 * size - 0
+      attributes {kernel.extents = [[], [], [1, 1, 0, 1, 1, -1, 0, 0, 1, 1]]}   y: rows below size
 
 Found on textbook nests, from the results of a program, of which a call has the first elements, to
 its inputs: an element is computed where a needed one is made of it. What is selected only below a
@@ -24,6 +24,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     MemRefType,
     StringAttr,
+    UnitAttr,
     i64,
 )
 from xdsl.ir import BlockArgument, Operation, SSAValue
@@ -60,19 +61,28 @@ ENDED = "kernel.ended"
 """By argument: 1 for an operand of which no more is needed than what sums read."""
 KeptElements = tuple[int, tuple[tuple[int, Expression] | None, ...]]
 """An operand's place, and by dimension the first element and how many of it a result keeps."""
-WHOLE = (-1, 0, 0, 1)
+WHOLE = (-1, 0, 0, 1, 1)
+UNEVEN = "kernel.uneven"
+"""On a kernel of which launches need different elements."""
 SIZE_ARGUMENT = "call_size"
 
 
 @dataclass(frozen=True)
 class Extent:
-    """Elements of a dimension below times * size - minus, where size is an argument's number."""
+    """Elements of a dimension below (times * size - minus) / per, rounded up, where size is an
+    argument's number."""
 
     argument: int
     times: int
     minus: int
     multiple: int = 1
     """No more than the last multiple of so many elements is needed, as vectors are read whole."""
+    per: int = 1
+    """Other than 1 for buffers that a schedule adds only: tiles of so many elements."""
+
+    def row(self) -> tuple[int, ...]:
+        """As numbers of the attribute."""
+        return (self.argument, self.times, self.minus, self.multiple, self.per)
 
 
 def extents_of_kernel(function: func.FuncOp, name: str = EXTENTS) -> list[list[Extent | None]]:
@@ -87,7 +97,8 @@ def extents_of_kernel(function: func.FuncOp, name: str = EXTENTS) -> list[list[E
     for entry in attribute.data:
         assert isinstance(entry, DenseArrayBase)
         values = [int(value) for value in entry.get_values()]
-        rows = zip(values[::4], values[1::4], values[2::4], values[3::4], strict=True)
+        width = len(WHOLE)
+        rows = [values[at : at + width] for at in range(0, len(values), width)]
         found.append([None if row[0] < 0 else Extent(*row) for row in rows])
     return found
 
@@ -296,6 +307,7 @@ class _Extents(CallValues):
                 own = use.stored.get(argument)
                 found = found if own is None else self.bounds.more_of(found, own)
             stored.append(found)
+        is_uneven = any(use.stored != uses[0][1].stored for _, use in uses)
         neutral = self.neutral[kernel.sym_name.data]
         launches = [op for op in self.function.body.block.ops if isinstance(op, LaunchOp)]
         own_launches = [op for op in launches if op.kernel.data == kernel.sym_name.data]
@@ -303,7 +315,7 @@ class _Extents(CallValues):
         if not is_known and all(self.runs.get(op) is None for op in own_launches):
             return
         with self.events.rewrite("extents", kernel, "loops end with the sizes of a call"):
-            self._add_sizes(kernel, stored, neutral, own_launches)
+            self._add_sizes(kernel, stored, neutral, own_launches, is_uneven)
 
     def _add_sizes(
         self,
@@ -311,8 +323,11 @@ class _Extents(CallValues):
         stored: Sequence[Needs | None],
         neutral: Sequence[Needs | None],
         launches: Sequence[LaunchOp],
+        is_uneven: bool,
     ) -> None:
         marked = kernel.clone()
+        if is_uneven:
+            marked.attributes[UNEVEN] = UnitAttr()
         block = marked.body.block
         place = len(launches[0].operands)
         sizes: list[Expression] = []
@@ -472,7 +487,7 @@ def _entry(needs: Needs, place: int, sizes: list[Expression]) -> list[int]:
         size, times, minus, multiple = _rounded(need)
         if size not in sizes:
             sizes.append(size)
-        entry += (place + sizes.index(size), times, minus, multiple)
+        entry += Extent(place + sizes.index(size), times, minus, multiple).row()
     return entry
 
 

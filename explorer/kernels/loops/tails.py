@@ -44,7 +44,7 @@ STEPS = (1, 2, 4, 8, 16)
 
 @dataclass(frozen=True)
 class Tail:
-    """Unrolled loops that may end at times * size - minus - base."""
+    """Unrolled loops that may end at (times * size - minus) / per - base."""
 
     loops: tuple[affine.ForOp, ...]
     iterations: int
@@ -151,7 +151,7 @@ def tiles_of_loop(loop: affine.ForOp) -> Tail | None:
         for segment in segments_of(tuple(inner.body.block.ops)):
             for tail in tails_of_block(segment):
                 own = tail.extent
-                end = Clip(own.times, own.minus, tail.iterations, own.argument)
+                end = Clip(own.times, own.minus, tail.iterations * own.per, own.argument)
                 if tail.tiles is index_of(loop) and clip == end:
                     return tail
     return None

@@ -151,7 +151,8 @@ class BodyPrinter:
                 names.append("")
                 continue
             names.append(self.names.claim(f"{name_of(tail.loops[0])}_left"))
-            clip = Clip(tail.extent.times, tail.extent.minus, 1, tail.extent.argument)
+            own = tail.extent
+            clip = Clip(own.times, own.minus, own.per, own.argument)
             text = clip_text(clip, self.size_text(clip))
             if tail.base != LinearForm():
                 base = self._sum(Sum(tuple(tail.base.terms.items()), tail.base.constant))
@@ -279,6 +280,7 @@ class BodyPrinter:
         if clip is None or tail is None:
             return [(None, first, end)]
         whole = self.names.claim(f"{name_of(loop)}_whole")
+        clip = replace(clip, minus=clip.minus - tail.extent.per + 1)
         text = whole_text(clip, self.size_text(clip), end)
         self.lines.add_wrapped(depth, f"const {self.language.index} {whole} = {text};", tags)
         return [(True, first, whole), (False, whole, end)]

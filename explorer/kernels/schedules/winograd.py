@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from explorer.kernels.loops.find_extents import extents_of_kernel
 from explorer.kernels.loops.nest import LoopNest, ScheduleError, extent_of, shape_of
 from explorer.kernels.loops.row_wise import size_of_kernel
 from explorer.kernels.printing.languages import language_named
@@ -55,6 +54,7 @@ from explorer.kernels.steps.winograd.nests import (
     UNCUT,
     band_counts,
 )
+from explorer.kernels.steps.winograd.open_plane import UnevenError
 from explorer.kernels.steps.winograd.step import find_convolution, winograd
 
 Scheduler = Callable[[Schedule, Machine, Mapping[str, Pack], Choices], None]
@@ -141,9 +141,16 @@ def convolution_schedulers(
 
 
 def why_convolution(nest: LoopNest, packs: Mapping[str, Pack], machine: Machine) -> str:
-    """The cycles that every form is predicted to take; empty where there is only one."""
+    """The cycles that every form is predicted to take; why open sizes leave one; else empty."""
     predictions = predict_forms(nest, packs, machine)
-    return explain(predictions) if predictions else ""
+    if predictions:
+        return explain(predictions)
+    try:
+        find_convolution(nest)
+    except ScheduleError as error:
+        if isinstance(error.__cause__, UnevenError):
+            return f"no winograd tiles: {error.__cause__}"
+    return ""
 
 
 def predict_forms(
@@ -151,12 +158,10 @@ def predict_forms(
 ) -> dict[str, Prediction]:
     """Cycles of a convolution's direct form and of its Winograd forms, by schedule.
 
-    Empty where it has none: other windows, strides and layouts, sizes given at run time, a GPU.
-    A tile at the end of a call's sizes would mix what a call has with what it has not.
+    Empty where it has none: other windows, strides and layouts, rows given at run time, a GPU.
     """
     operands = operands_of(nest)
-    is_open = bool(size_of_kernel(nest.function) or extents_of_kernel(nest.function))
-    if operands is None or is_open or machine.processor != "cpu":
+    if operands is None or size_of_kernel(nest.function) or machine.processor != "cpu":
         return {}
     block = result_block(nest, packs)
     if not block or block_of(packs.get(operands.source)) != block:
@@ -182,6 +187,7 @@ def layer_of(nest: LoopNest, block: int) -> Layer:
         height=found.height,
         width=found.width,
         block=block,
+        is_open=found.plane.is_open,
     )
 
 
@@ -208,7 +214,7 @@ def _choose_plan(choices: Choices, layer: Layer, best: Plan) -> Plan:
     bands = choices.number("bands", bands, legal, "bands of a task share its scratch")
     parts = 1
     is_exact = layer.height % best.outputs == layer.width % best.outputs == 0
-    if is_exact and whole == 1 and band == rows_of_tiles and order == "bands":
+    if is_exact and not layer.is_open and whole == 1 and band == rows_of_tiles and order == "bands":
         # A single band has nothing to share but columns: of tiles that are whole register tiles.
         legal = [d for d in divisors(columns) if columns // d % pixels == 0]
         parts = choices.number("parts", 1, legal or [1], "parts of a row share its scratch")

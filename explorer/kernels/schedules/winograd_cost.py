@@ -71,6 +71,8 @@ class Layer:
     height: int
     width: int
     block: int
+    is_open: bool = False
+    """Whether a call decides how many rows and columns there are."""
 
     def tiles(self, outputs: int) -> tuple[int, int]:
         """(rows, columns) of tiles of that many outputs each way."""

@@ -30,6 +30,7 @@ from explorer.kernels.loops.nest import (
 )
 from explorer.kernels.steps.registers import ALIGNMENT_BYTES
 from explorer.kernels.steps.winograd.matrices import TAPS, Matrix, Winograd, multiply
+from explorer.kernels.steps.winograd.open_plane import Extents, OpenPlane, declare_extents
 
 INPUT = "transformed"
 PRODUCT = "product"
@@ -59,6 +60,8 @@ class Convolution:
     source_start: tuple[int, int]
     """Row and column of the source that the first output begins at."""
     result_start: tuple[int, int]
+    plane: OpenPlane
+    """The outputs that a call needs."""
 
 
 @dataclass(frozen=True)
@@ -137,19 +140,37 @@ class WinogradWriter:
             source_slots, source_rows = convolution.images, rows
             product_slots, uncut_rows = self.groups, rows
         tile = (points, points)
+        plane, m = convolution.plane, self.form.outputs
         self.source = self._scratch(
-            INPUT, (source_slots, *tile, convolution.channels, source_rows, self.columns)
+            INPUT,
+            (source_slots, *tile, convolution.channels, source_rows, self.columns),
+            plane.tiles(m),
+            source_rows == rows,
         )
         self.product = self._scratch(
-            PRODUCT, (product_slots, *tile, order.group, height, self.columns)
+            PRODUCT,
+            (product_slots, *tile, order.group, height, self.columns),
+            plane.tiles(m),
+            height == rows,
         )
         self.padded = self.uncut = None
-        if not is_exact(convolution, self.form.outputs):
-            m = self.form.outputs
+        is_cut = not is_exact(convolution, m)
+        if is_cut or plane.is_open:
             extents = (m * source_rows + HALO, m * self.columns + HALO)
-            self.padded = self._scratch(PADDED, (source_slots, convolution.channels, *extents))
+            self.padded = self._scratch(
+                PADDED,
+                (source_slots, convolution.channels, *extents),
+                plane.elements(HALO + m - 1),
+                source_rows == rows,
+            )
+        if is_cut:
             extents = (m * uncut_rows, m * self.columns)
-            self.uncut = self._scratch(UNCUT, (product_slots, order.group, *extents))
+            self.uncut = self._scratch(
+                UNCUT,
+                (product_slots, order.group, *extents),
+                plane.elements(0),
+                uncut_rows == rows,
+            )
 
     def write(self) -> None:
         convolution, points = self.convolution, self.form.points
@@ -275,6 +296,18 @@ class WinogradWriter:
             target = [band.slot, channel + lane, i, j]
             return [value, self._store(value.result, padded, target)]
 
+        def copy_inside(i: LinearForm, j: LinearForm) -> list[Operation]:
+            """Zeros for what is beyond the sizes of a call."""
+            place = [band.first.scaled(m) + i, j]
+            function, like = self.nest.function, convolution.main
+            test, is_inside = convolution.plane.is_inside(function, place, HALO, like)
+            lanes = self._loop(block, "pad_lane")
+            value, store = copy(i, j, index_form(lanes))
+            zero = arith.ConstantOp(FloatAttr(0.0, Float32Type()))
+            chosen = arith.SelectOp(is_inside, value.results[0], zero.result)
+            store.operands[0] = chosen.result
+            return [*test, nest_loops([lanes], [value, zero, chosen, store])]
+
         def zeros(first_row: int, first_column: int, count: int, length: int) -> affine.ForOp:
             def clear(i: LinearForm, j: LinearForm, lane: LinearForm) -> list[Operation]:
                 place = [i + LinearForm({}, first_row), j + LinearForm({}, first_column)]
@@ -284,8 +317,11 @@ class WinogradWriter:
 
             return self._nest({"zero_i": count, "zero_j": length, "pad_lane": block}, clear)
 
+        extents = {"pad_i": height, "pad_j": width}
         tops: list[Operation] = [
-            self._nest({"pad_i": height, "pad_j": width, "pad_lane": block}, copy)
+            self._nest(extents, copy_inside)
+            if convolution.plane.is_open
+            else self._nest({**extents, "pad_lane": block}, copy)
         ]
         if width < columns:
             tops.append(zeros(0, width, height, columns - width))
@@ -480,8 +516,14 @@ class WinogradWriter:
         array.location = self.convolution.main.location
         return array
 
-    def _scratch(self, name: str, shape: Sequence[int]) -> SSAValue:
-        """Another argument of the kernel, which the memory planner gives a place."""
+    def _scratch(
+        self, name: str, shape: Sequence[int], needed: Extents, has_all_rows: bool
+    ) -> SSAValue:
+        """Another argument of the kernel, which the memory planner gives a place.
+
+        needed: what a call needs of the last two axes; the rows are those of an image, or those of
+        one band of many.
+        """
         nest = self.nest
         if name in nest.buffers:
             raise nest.error("winograd", f"there is a buffer {name} already")
@@ -493,4 +535,8 @@ class WinogradWriter:
             assert isinstance(listed, ArrayAttr)
             nest.function.attributes[attribute] = ArrayAttr([*listed.data, StringAttr(item)])
         nest.function.update_function_type()
+        if self.convolution.plane.is_open:
+            rows, columns = needed
+            extents = [*[None] * (len(shape) - 2), rows if has_all_rows else None, columns]
+            declare_extents(nest.function, extents)
         return value

@@ -42,6 +42,7 @@ from explorer.kernels.steps.winograd.nests import (
     band_counts,
     is_exact,
 )
+from explorer.kernels.steps.winograd.open_plane import UnevenError, open_plane
 
 TRANSFORMS = "kernel.transforms"
 """Attribute of a kernel: what the values of a weight argument go through before they are packed."""
@@ -112,6 +113,7 @@ def can_part(
     _, left = band_counts(convolution.height, outputs, band)
     columns = convolution.width // outputs
     is_whole = is_exact(convolution, outputs) and not left and not is_shared
+    is_whole &= not convolution.plane.is_open
     return is_whole and parts > 0 and columns % parts == 0
 
 
@@ -160,6 +162,10 @@ def find_convolution(nest: LoopNest) -> Convolution:
     ]
     if forms != [*expected, expected[2]]:
         raise nest.error("winograd", "its stride and dilation are not both 1")
+    try:
+        plane = open_plane(nest.function, store.memref, result_start)
+    except UnevenError as reason:
+        raise nest.error("winograd", str(reason)) from reason
     return Convolution(
         main=mains[0],
         source=source.memref,
@@ -172,6 +178,7 @@ def find_convolution(nest: LoopNest) -> Convolution:
         channels=extents["c"],
         source_start=(source_start[0], source_start[1]),
         result_start=(result_start[0], result_start[1]),
+        plane=plane,
     )
 
 

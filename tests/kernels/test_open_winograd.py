@@ -191,3 +191,19 @@ def test_launches_of_one_kernel_that_need_different_sizes_have_no_tiles():
     (knob,) = [k for k in c.knobs if "conv_3x3" in k.address and k.address.endswith("/schedule")]
     assert not {"winograd2", "winograd4"} & set(knob.choices)
     assert "no winograd tiles: its launches need different sizes" in knob.why
+
+
+@pytest.mark.parametrize(("least", "form"), [(1, "direct"), (14, "winograd4")])
+def test_forms_are_chosen_for_the_sizes_of_all_calls(least, form):
+    """A plane of one pixel takes 36 products for one output."""
+    proto = onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["" : 17]> '
+        "g (float[1,96,h,w] x) => (float[1,32,h,w] y) { y = Conv <pads = [1,1,1,1]> (x, k) }"
+    )
+    weights = np.ones((32, 96, 3, 3), np.float32)
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(weights, "k"))
+    dimensions = {"h": (least, 20), "w": (least, 20)}
+    c = explorer.compile(from_proto(proto, name="g"), dimensions=dimensions)
+    (knob,) = [k for k in c.knobs if k.address == "schedule-loops/conv_3x3_1/schedule"]
+    assert knob.value == form
+    assert "mean of three sizes" in knob.why

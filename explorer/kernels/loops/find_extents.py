@@ -62,6 +62,8 @@ ENDED = "kernel.ended"
 KeptElements = tuple[int, tuple[tuple[int, Expression] | None, ...]]
 """An operand's place, and by dimension the first element and how many of it a result keeps."""
 WHOLE = (-1, 0, 0, 1, 1)
+LEAST = "kernel.least"
+"""By argument: the size at the smallest sizes of a call; 0 for other arguments."""
 UNEVEN = "kernel.uneven"
 """On a kernel of which launches need different elements."""
 SIZE_ARGUMENT = "call_size"
@@ -364,6 +366,10 @@ class _Extents(CallValues):
             marked.attributes[name] = ArrayAttr(
                 [DenseArrayBase.from_list(i64, entry) for entry in rows]
             )
+        smallest = {name: low for name, low, _ in self.sizes.ranges}
+        least = [0] * len(block.args)
+        least[place : place + len(sizes)] = [size.value(smallest) for size in sizes]
+        marked.attributes[LEAST] = DenseArrayBase.from_list(i64, least)
         ended = self.ended.get(kernel.sym_name.data, set())
         if ended:
             places = [int(argument in ended) for argument in kernel.body.block.args]

@@ -34,6 +34,7 @@ from explorer.kernels.schedules.winograd_cost import (
     Plan,
     Prediction,
     explain,
+    mean_of,
     order_by_cycles,
     predict_direct,
     predict_winograd,
@@ -52,6 +53,7 @@ from explorer.kernels.steps.winograd.nests import (
     PADDED,
     PRODUCT,
     UNCUT,
+    Convolution,
     band_counts,
 )
 from explorer.kernels.steps.winograd.open_plane import UnevenError
@@ -144,7 +146,7 @@ def why_convolution(nest: LoopNest, packs: Mapping[str, Pack], machine: Machine)
     """The cycles that every form is predicted to take; why open sizes leave one; else empty."""
     predictions = predict_forms(nest, packs, machine)
     if predictions:
-        return explain(predictions)
+        return explain(predictions, find_convolution(nest).plane.is_open)
     try:
         find_convolution(nest)
     except ScheduleError as error:
@@ -170,9 +172,11 @@ def predict_forms(
         layer = layer_of(nest, block)
     except ScheduleError:
         return {}
-    costs = machine.costs
-    forms = {"direct": predict_direct(layer, costs)}
-    return forms | {f"winograd{m}": predict_winograd(layer, m, costs) for m in VARIANTS}
+    costs, calls = machine.costs, layer.of_calls()
+    forms = {"direct": [predict_direct(one, costs) for one in calls]}
+    for m in VARIANTS:
+        forms[f"winograd{m}"] = [predict_winograd(one, m, costs) for one in calls]
+    return {name: own[0] if len(own) == 1 else mean_of(own) for name, own in forms.items()}
 
 
 def layer_of(nest: LoopNest, block: int) -> Layer:
@@ -187,8 +191,13 @@ def layer_of(nest: LoopNest, block: int) -> Layer:
         height=found.height,
         width=found.width,
         block=block,
-        is_open=found.plane.is_open,
+        least=_least(found) if found.plane.is_open else None,
     )
+
+
+def _least(convolution: Convolution) -> tuple[int, int]:
+    height, width = convolution.plane.least
+    return height or convolution.height, width or convolution.width
 
 
 def _choose_plan(choices: Choices, layer: Layer, best: Plan) -> Plan:
@@ -214,7 +223,13 @@ def _choose_plan(choices: Choices, layer: Layer, best: Plan) -> Plan:
     bands = choices.number("bands", bands, legal, "bands of a task share its scratch")
     parts = 1
     is_exact = layer.height % best.outputs == layer.width % best.outputs == 0
-    if is_exact and not layer.is_open and whole == 1 and band == rows_of_tiles and order == "bands":
+    if (
+        is_exact
+        and layer.least is None
+        and whole == 1
+        and band == rows_of_tiles
+        and order == "bands"
+    ):
         # A single band has nothing to share but columns: of tiles that are whole register tiles.
         legal = [d for d in divisors(columns) if columns // d % pixels == 0]
         parts = choices.number("parts", 1, legal or [1], "parts of a row share its scratch")

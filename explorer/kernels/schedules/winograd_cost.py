@@ -15,8 +15,9 @@ core multiplies and loads, what its caches hold and give, its description says.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
 from types import MappingProxyType
 
 from explorer.kernels.cost.machine import CostMachine
@@ -71,12 +72,21 @@ class Layer:
     height: int
     width: int
     block: int
-    is_open: bool = False
-    """Whether a call decides how many rows and columns there are."""
+    least: tuple[int, int] | None = None
+    """Rows and columns at the smallest sizes of a call, where a call decides them."""
 
     def tiles(self, outputs: int) -> tuple[int, int]:
         """(rows, columns) of tiles of that many outputs each way."""
         return -(-self.height // outputs), -(-self.width // outputs)
+
+    def of_calls(self) -> list[Layer]:
+        """At the largest, the middle and the smallest sizes that calls have."""
+        if self.least is None:
+            return [self]
+        height, width = self.least
+        middle = round((height * self.height) ** 0.5), round((width * self.width) ** 0.5)
+        smaller = (middle, self.least)
+        return [self, *(replace(self, height=h, width=w, least=None) for h, w in smaller)]
 
     @property
     def input_channels(self) -> int:
@@ -118,6 +128,12 @@ class Prediction:
         return longer + NOT_HIDDEN * shorter + self.transforms
 
 
+def mean_of(predictions: Sequence[Prediction]) -> Prediction:
+    """The geometric mean of the cycles at several sizes, with the plan of the first one."""
+    cycles = prod(one.cycles ** (1 / len(predictions)) for one in predictions)
+    return Prediction(cycles, 0.0, 0.0, predictions[0].plan)
+
+
 def order_by_cycles(predictions: Mapping[str, Prediction]) -> list[str]:
     """The names, the best first: a Winograd form only where it clearly pays.
 
@@ -130,11 +146,11 @@ def order_by_cycles(predictions: Mapping[str, Prediction]) -> list[str]:
     return [*names[:1], "direct", *names[1:]] if is_worth_it else ["direct", *names]
 
 
-def explain(predictions: Mapping[str, Prediction]) -> str:
+def explain(predictions: Mapping[str, Prediction], is_mean: bool = False) -> str:
     """All of them: `predicted cycles: winograd4 1,308,000, direct 3,871,000`."""
     sizes = sorted((p.cycles, name) for name, p in predictions.items())
     listed = ", ".join(f"{name} {round(cycles, -3):,.0f}" for cycles, name in sizes)
-    return f"predicted cycles: {listed}"
+    return f"predicted cycles{', mean of three sizes' if is_mean else ''}: {listed}"
 
 
 def cycles_per_step(points: int, vectors: int, machine: CostMachine) -> float:

@@ -20,6 +20,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from explorer.ir.scalars import Scalar
 from explorer.kernels.loops.find_extents import (
     EXTENTS,
+    LEAST,
     UNEVEN,
     WHOLE,
     Extent,
@@ -40,6 +41,8 @@ class OpenPlane:
 
     rows: Extent | None
     columns: Extent | None
+    least: tuple[int, int] = (0, 0)
+    """How many those are at the smallest sizes of a call."""
 
     @property
     def is_open(self) -> bool:
@@ -101,7 +104,14 @@ def open_plane(function: func.FuncOp, result: SSAValue, start: Sequence[int]) ->
     )
     if any(extent is not None and extent.multiple != 1 for extent in (rows, columns)):
         raise UnevenError("its sizes are rounded to whole vectors")
-    return OpenPlane(rows, columns)
+    attribute = function.attributes[LEAST]
+    assert isinstance(attribute, DenseArrayBase)
+    sizes = [int(size) for size in attribute.get_values()]
+    height, width = (
+        0 if extent is None else max(1, extent.times * sizes[extent.argument] - extent.minus)
+        for extent in (rows, columns)
+    )
+    return OpenPlane(rows, columns, (height, width))
 
 
 def declare_extents(function: func.FuncOp, extents: Sequence[Extent | None]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from onnx import ModelProto, TensorProto, helper
@@ -84,3 +86,34 @@ def test_many_rows_and_other_devices_widen_once():
     assert "17 rows use what is widened once" in declined[0].reason
     small = from_proto(product(TensorProto.FLOAT16, (2, 4), (4, 8)))
     assert stored(ex.compile(small, "opencl")) == ["f32", "cast"]
+
+
+def source_text(compilation: ex.Compilation) -> str:
+    return "\n".join(compilation.program.source.lines)
+
+
+def test_bytes_become_floats_by_way_of_32_bits():
+    model = from_proto(product(TensorProto.INT8, (1, 64), (64, 256)))
+    text = source_text(ex.compile(model))
+    assert re.search(r"float\d+_from_char", text) is None  # gcc 12: number by number
+    assert re.search(r"__builtin_convertvector\(int\d+_from_char\d+\(", text)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint16])
+def test_every_narrow_integer_is_widened_exactly(dtype: type):
+    limits = np.iinfo(dtype)
+    x = np.arange(limits.min, limits.max + 1).astype(dtype)
+    kind = helper.np_dtype_to_tensor_dtype(x.dtype)
+    nodes = [
+        helper.make_node("Cast", ["x"], ["wide"], to=TensorProto.FLOAT),
+        helper.make_node("Mul", ["wide", "two"], ["y"]),
+    ]
+    inputs = [
+        helper.make_tensor_value_info("x", kind, x.shape),
+        helper.make_tensor_value_info("two", TensorProto.FLOAT, (1,)),
+    ]
+    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]
+    graph = helper.make_graph(nodes, "widened", inputs, outputs)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    found = ex.compile(from_proto(model)).run({"x": x, "two": np.full(1, 2, np.float32)})["y"]
+    np.testing.assert_array_equal(found, 2 * x.astype(np.float32))

@@ -24,6 +24,7 @@ from explorer.kernels.printing.language import (
     Language,
     Requirement,
     vector_name,
+    vector_requirement,
 )
 from explorer.kernels.printing.printer import (
     PRINTED,
@@ -108,6 +109,10 @@ class CLanguage(Language):
     def widen(
         self, source: ScalarType, element: ScalarType, lanes: int, value: str
     ) -> FunctionCall:
+        if element.is_float:  # gcc (12) converts bytes to floats number by number
+            whole = self.widen(source, SIGNED[32], lanes, value)
+            needs = (*vector_requirement(SIGNED[32], lanes), *whole.needs)
+            return FunctionCall(self.convert(element, lanes, whole.name), needs)
         wide = vector_name(element, lanes)
         needs = (Requirement("widen", source.name, lanes, wide),)
         return FunctionCall(f"{wide}_from_{vector_name(source, lanes)}({value})", needs)

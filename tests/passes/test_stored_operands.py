@@ -35,6 +35,26 @@ def product(kind: int, left: tuple[int, ...], right: tuple[int, ...]) -> ModelPr
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
+def scaled(
+    left: tuple[int, ...], right: tuple[int, ...], scale: tuple[int, ...], is_first: bool = False
+) -> ModelProto:
+    """y = a · (float(b) s), or s float(b)"""
+    factors = ["s", "wide"] if is_first else ["wide", "s"]
+    nodes = [
+        helper.make_node("Cast", ["b"], ["wide"], to=TensorProto.FLOAT),
+        helper.make_node("Mul", factors, ["scaled"]),
+        helper.make_node("MatMul", ["a", "scaled"], ["y"]),
+    ]
+    shapes = {"a": left, "b": right, "s": scale}
+    inputs = [
+        helper.make_tensor_value_info(n, TensorProto.INT8 if n == "b" else TensorProto.FLOAT, shape)
+        for n, shape in shapes.items()
+    ]
+    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]
+    graph = helper.make_graph(nodes, "scaled", inputs, outputs)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
 def numbers(dtype: type, shape: tuple[int, ...]) -> np.ndarray:
     random = np.random.default_rng(len(shape) + shape[-1])
     if dtype is np.int8:
@@ -86,6 +106,49 @@ def test_many_rows_and_other_devices_widen_once():
     assert "17 rows use what is widened once" in declined[0].reason
     small = from_proto(product(TensorProto.FLOAT16, (2, 4), (4, 8)))
     assert stored(ex.compile(small, "opencl")) == ["f32", "cast"]
+
+
+SCALED = [
+    ((1, 2, 3, 7), (1, 2, 7, 40), (1, 2, 1, 40), True),
+    ((1, 2, 3, 7), (1, 2, 7, 40), (1, 2, 7, 1), False),
+    ((2, 16, 5), (2, 5, 3), (1, 1, 3), False),
+    ((2, 16, 5), (2, 5, 3), (1, 5, 1), True),
+    ((4, 9), (9, 1), (1, 1), False),
+    ((1, 3, 2, 4), (1, 1, 4, 8), (1, 1, 4, 1), False),
+]
+"""Left and right side, the scale, and whether it is the first factor; also one for all numbers, and
+one matrix for several."""
+
+
+@pytest.mark.parametrize(("left", "right", "scale", "is_first"), SCALED)
+def test_scales_of_rows_and_columns_move_out_of_the_product(left, right, scale, is_first):
+    compilation = ex.compile(from_proto(scaled(left, right, scale, is_first)))
+    assert stored(compilation) == ["i8"]
+    a, b = numbers(np.float32, left), numbers(np.int8, right)
+    s = np.abs(numbers(np.float32, scale)) * 2.0 ** np.arange(np.prod(scale)).reshape(scale)
+    s[..., -1, -1] = 0
+    found = compilation.run({"a": a, "b": b, "s": s.astype(np.float32)})["y"]
+    exact = a.astype(np.float64) @ (b * s.astype(np.float32).astype(np.float64))
+    bound = np.abs(a) @ np.abs(b * s) * (right[-2] + 2) * 2.0**-23
+    assert (np.abs(found - exact) <= bound).all()
+    s[..., 0, 0] = np.nan
+    expected = np.isnan(a @ (b * s.astype(np.float32)))
+    found = compilation.run({"a": a, "b": b, "s": s.astype(np.float32)})["y"]
+    np.testing.assert_array_equal(np.isnan(found), expected)
+    assert expected.any()
+
+
+@pytest.mark.parametrize(
+    ("rows", "scale", "target"),
+    [(17, (1, 8), "cpu"), (17, (6, 1), "cpu"), (2, (6, 8), "cpu"), (2, (1, 8), "opencl")],
+)
+def test_other_scales_stay_where_they_are(rows: int, scale: tuple[int, int], target: str):
+    model = from_proto(scaled((rows, 6), (6, 8), scale))
+    compilation = ex.compile(model, target)
+    assert stored(compilation)[0] == "f32"
+    a, b, s = numbers(np.float32, (rows, 6)), numbers(np.int8, (6, 8)), numbers(np.float32, scale)
+    found = compilation.run({"a": a, "b": b, "s": s})["y"]
+    np.testing.assert_allclose(found, a @ (b * s), rtol=1e-5, atol=1e-4)
 
 
 def source_text(compilation: ex.Compilation) -> str:

@@ -23,6 +23,7 @@ from explorer.ir.rewriting import (
 )
 from explorer.ir.rewriting.passes import RulePass
 from explorer.passes.quantize.rules.fusion import FuseRequantize, ReadIntegers, WriteIntegers
+from explorer.passes.quantize.rules.scaled_operands import ScaleLeft, ScaleProduct
 from explorer.passes.quantize.rules.split_signs import SplitSigns
 from explorer.passes.quantize.rules.stored_operands import WidenOperand
 from explorer.passes.quantize.rules.unpack_weights import UnpackWeights
@@ -45,6 +46,8 @@ class FuseQuantization(RulePass):
         CenterFilters,
         FoldZeroPoint,
         UnpackWeights,
+        ScaleProduct,
+        ScaleLeft,
         WidenOperand,
         PairWeights,
         SplitSigns,
@@ -53,7 +56,7 @@ class FuseQuantization(RulePass):
     def run(self, rewriter: RecordedRewriter, options: RewriteOptions) -> list[Rewrite]:
         late: list[type[Rule]] = [PairWeights, SplitSigns]
         if not self.capabilities.widens_operands:
-            late.append(WidenOperand)
+            late += [ScaleProduct, ScaleLeft, WidenOperand]
         rules = [rule() for rule in self.rules if rule not in late]
         rewrites = apply_rules(self.name, rules, rewriter, options)
         if self.capabilities.multiplies_pairs:

@@ -36,7 +36,12 @@ class WidenOperand(Rule):
             return
         if element_type_of(cast.input) not in WIDENED or element_type_of(op.left) != f32:
             return
-        rows = shape_of(op.left)[-2]
-        if not isinstance(rows, int) or rows > FEW_ROWS:
-            raise Declined(f"{rows} rows use what is widened once, {FEW_ROWS} at most read it so")
+        check_rows(op)
         rewriter.set_operand(op, 1, cast.input)
+
+
+def check_rows(op: MatMulOp) -> None:
+    """Declined for a product of too many rows to widen its right side where it is multiplied."""
+    rows = shape_of(op.left)[-2]
+    if not isinstance(rows, int) or rows > FEW_ROWS:
+        raise Declined(f"{rows} rows use what is widened once, {FEW_ROWS} at most read it so")

@@ -25,6 +25,13 @@ def valid_rows(length: ValidLength, inputs: Mapping[str, np.ndarray]) -> int | N
     """
     if length.name in inputs:
         return None
+    rows = common_rows(length, inputs)
+    check_rows(length, rows)
+    return rows
+
+
+def common_rows(length: ValidLength, inputs: Mapping[str, np.ndarray]) -> int:
+    """How much is valid, by the sizes of the inputs; InputError where two disagree."""
     found: dict[int, str] = {}
     for value in length.inputs:
         array = inputs.get(value.name)
@@ -39,7 +46,6 @@ def valid_rows(length: ValidLength, inputs: Mapping[str, np.ndarray]) -> int | N
         texts = [f"{name} says {rows}" for rows, name in found.items()]
         raise InputError(f"the inputs disagree about the valid length: {', '.join(texts)}")
     (rows,) = found
-    check_rows(length, rows)
     return rows
 
 

@@ -29,7 +29,7 @@ import numpy as np
 from explorer.closing import Closing
 from explorer.errors import DeviceError, InputError
 from explorer.importers.model import State
-from explorer.ir.padding import check_rows, cut, filled, valid_part, valid_rows
+from explorer.ir.padding import check_rows, common_rows, cut, filled, valid_part
 from explorer.ir.sizes.symbols import parse
 from explorer.renamed import warn_renamed
 from explorer.results.program import Port, Program, ValidLength
@@ -301,8 +301,7 @@ class StatefulProgram(Closing):
         length = self._shared.length
         if length is None:
             return states, 0
-        rows = valid_rows(length, states)
-        assert rows is not None
+        rows = common_rows(length, states)
         if rows > length.capacity:
             raise InputError(f"{rows} rows are valid; the capacity is {length.capacity}")
         by_name = {value.name: value for value in length.inputs}

@@ -202,3 +202,18 @@ def test_keys_lie_as_their_product_reads_them():
         with compilation.open(isolated=isolated, remembers=True) as program:
             program.load(past)
             np.testing.assert_array_equal(program.state()[KEY], past[KEY])
+
+
+@pytest.mark.parametrize("stored", ["float32", "float16"])
+def test_states_of_which_every_row_is_valid_are_loaded(stored: str):
+    compilation = ex.compile(from_proto(reader()), capacity=2, decisions={TYPE: stored})
+    full = {"past": np.arange(2 * len(HARD), dtype=np.float32).reshape(1, 2, -1)}
+    with compilation.open(isolated=False, remembers=True) as program:
+        program.load(full)
+        np.testing.assert_array_equal(program.state()["past"], full["past"])
+        with pytest.raises(InputError, match="the capacity is 2"):
+            program.run({"new": HARD[None, None]})
+        with pytest.raises(InputError, match="3 rows are valid"):
+            program.load({"past": np.zeros((1, 3, len(HARD)), np.float32)})
+        program.load({"past": full["past"][:, :1]})
+        assert program.run({"new": HARD[None, None]})["y"].shape == (1, 2, len(HARD))

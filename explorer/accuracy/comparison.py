@@ -37,7 +37,7 @@ from explorer.importers.building.code_points import SUFFIX, widened
 from explorer.ir.evaluation import entry_function, input_names
 from explorer.ir.operation import TopOperation
 from explorer.ir.origins import Origin
-from explorer.ir.padding import in_order
+from explorer.ir.padding import as_given
 from explorer.ir.program import Snapshot
 from explorer.ir.structure import value_name
 from explorer.ir.valid_length import length_of
@@ -158,14 +158,14 @@ def with_outputs(snapshot: Snapshot, inputs: Values, values: Values) -> Values:
     output may be an input that is passed on."""
     function = entry_function(snapshot.program)
     length = length_of(function)
-    grown = {} if length is None else {value.name: value for value in length.outputs}
     names = zip(function.body.block.args, input_names(function), strict=True)
     known = {value_name(v): inputs[name] for v, name in names if name in inputs} | dict(values)
     found = {}
     for name, value in returned_values(snapshot):
         if (array := known.get(value_name(value))) is not None:
-            found[f"{OUTPUT}{name}"] = in_order(array, grown[name]) if name in grown else array
-    return {**found, **values}
+            found[name] = array
+    found = found if length is None else as_given(length, found)
+    return {**{f"{OUTPUT}{name}": array for name, array in found.items()}, **values}
 
 
 def equally_wide(

@@ -19,7 +19,7 @@ from explorer.errors import InputError, PassError
 from explorer.ir.open_sizes import sizes_of_function
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.origins import sources_of
-from explorer.ir.padding import in_order, padded
+from explorer.ir.padding import as_given, padded
 from explorer.ir.sizes.calls import padded_to_largest
 from explorer.ir.sizes.constraints import bind_shapes
 from explorer.ir.structure import functions, value_name
@@ -130,9 +130,7 @@ def outputs_by_name(module: ModuleOp, values: Mapping[str, np.ndarray]) -> dict[
     returned = entry_return(function).operands
     names, length = output_names(function), length_of(function)
     found = {n: values[value_name(v)] for n, v in zip(names, returned, strict=True)}
-    for value in () if length is None else length.outputs:
-        found[value.name] = in_order(found[value.name], value)
-    return found
+    return found if length is None else as_given(length, found)
 
 
 def _names(function: func.FuncOp, attribute: str) -> tuple[str, ...]:

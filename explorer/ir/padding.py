@@ -5,7 +5,8 @@
 
 A caller may give whole arrays and the length, or arrays that are as long as what is valid. These
 are float32 also where the program stores rows in fewer bytes: they are rounded on the way in, and
-what comes out is exact. Whole arrays are as the program has them.
+what comes out is exact. Rows of int8 have their scales in an array of their own there
+(`row_scales`), which callers do not see. Whole arrays are as the program has them.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from explorer.errors import InputError
+from explorer.ir.row_scales import dequantized, quantized
 from explorer.results.program import GrowingValue, ValidLength
 
 
@@ -71,37 +73,71 @@ def padded(length: ValidLength, inputs: Mapping[str, np.ndarray]) -> dict[str, n
         if isinstance(array, np.ndarray) and (
             value.stored or array.shape[value.axis] != length.capacity
         ):
-            found[value.name] = filled(array, value, length.capacity)
+            found |= filled(array, value, length.capacity)
     return found
 
 
-def filled(array: np.ndarray, value: GrowingValue, capacity: int) -> np.ndarray:
-    """An array with zeros after what is valid, in the type that the program stores."""
+def filled(array: np.ndarray, value: GrowingValue, capacity: int) -> dict[str, np.ndarray]:
+    """An array with zeros after what is valid, in the type that the program stores; with the
+    scales of its rows where they have some. By the names of the program's values."""
+    arrays = {value.name: array}
     if value.stored and array.dtype == np.float32:
-        with np.errstate(over="ignore"):
-            array = array.astype(value.stored)
+        if value.scale:
+            arrays = dict(zip((value.name, value.scale), quantized(array, value.axis), strict=True))
+        else:
+            with np.errstate(over="ignore"):
+                arrays = {value.name: array.astype(value.stored)}
+    return {name: _whole(part, value, capacity) for name, part in arrays.items()}
+
+
+def _whole(array: np.ndarray, value: GrowingValue, capacity: int) -> np.ndarray:
     shape = list(array.shape)
     shape[value.axis] = capacity
     whole = np.zeros(shape, array.dtype)
     whole[(slice(None),) * value.axis + (slice(array.shape[value.axis]),)] = array
-    return np.ascontiguousarray(in_order(whole, value))
+    return np.ascontiguousarray(_in_order(whole, value))
 
 
-def in_order(array: np.ndarray, value: GrowingValue) -> np.ndarray:
+def _in_order(array: np.ndarray, value: GrowingValue) -> np.ndarray:
     """An array of callers in the order that the program has, and back."""
     return array.swapaxes(-1, -2) if value.is_turned else array
 
 
-def cut(length: ValidLength, outputs: Mapping[str, np.ndarray], rows: int) -> dict[str, np.ndarray]:
-    """The outputs without what is beyond the valid length after a call that began with `rows`."""
-    found = dict(outputs)
+def as_given(length: ValidLength, outputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The program's outputs in the order of the source's axes, and rows of int8 as the numbers
+    that they stand for. Nothing is cut, and float16 stays what it is."""
+    found = {name: array for name, array in outputs.items() if name not in length.scales}
     for value in length.outputs:
         if value.name in found:
-            found[value.name] = valid_part(found[value.name], value, rows)
+            found[value.name] = _numbers(outputs, value)
     return found
 
 
-def valid_part(array: np.ndarray, value: GrowingValue, rows: int) -> np.ndarray:
-    """What is valid of an array of the program, as callers have it: an array of its own."""
-    kept = in_order(array, value)[(slice(None),) * value.axis + (slice(rows + value.more),)]
+def _numbers(arrays: Mapping[str, np.ndarray], value: GrowingValue) -> np.ndarray:
+    array = arrays[value.name]
+    if value.scale:
+        array = dequantized(array, arrays[value.scale])
+    return _in_order(array, value)
+
+
+def cut(length: ValidLength, outputs: Mapping[str, np.ndarray], rows: int) -> dict[str, np.ndarray]:
+    """The outputs without what is beyond the valid length after a call that began with `rows`.
+    What was cut before stays as it is."""
+    found = {name: array for name, array in outputs.items() if name not in length.scales}
+    for value in length.outputs:
+        if value.name in found and (not value.scale or value.scale in outputs):
+            found[value.name] = valid_part(outputs, value, rows)
+    return found
+
+
+def valid_part(arrays: Mapping[str, np.ndarray], value: GrowingValue, rows: int) -> np.ndarray:
+    """What is valid of one of the program's arrays, as callers have it: an array of its own."""
+    array = arrays[value.name]
+    kept = _valid(array, value, rows)
+    if value.scale:
+        kept = dequantized(kept, _valid(arrays[value.scale], value, rows))
     return kept.astype(np.float32 if value.stored else array.dtype, order="C")
+
+
+def _valid(array: np.ndarray, value: GrowingValue, rows: int) -> np.ndarray:
+    return _in_order(array, value)[(slice(None),) * value.axis + (slice(rows + value.more),)]

@@ -4,8 +4,9 @@ func @main(%past: tensor<1x4x8x16xf32>, %past_length: tensor<i64>)
     {valid_length = {name = "past_length", capacity = 8, rows = 1,
                      inputs = [["past", 2, 0]], outputs = [["present", 2, 1]]}}
 
-A value that is stored in fewer bytes has the type's name after these, and whether its last two axes
-are in the other order: ["past", 2, 0, "float16", "turned"].
+A value that is stored in fewer bytes has the type's name after these, the name of the value with
+the scales of its rows, and whether its last two axes are in the other order:
+["past", 2, 0, "int8", "past.scale", "turned"].
 """
 
 from __future__ import annotations
@@ -58,12 +59,18 @@ def _values(values: Sequence[GrowingValue]) -> ArrayAttr[ArrayAttr[Attribute]]:
                     StringAttr(v.name),
                     _number(v.axis),
                     _number(v.more),
-                    *([StringAttr(v.stored), *[TURNED] * v.is_turned] if v.stored else []),
+                    *_stored(v),
                 ]
             )
             for v in values
         ]
     )
+
+
+def _stored(value: GrowingValue) -> list[Attribute]:
+    if not value.stored:
+        return []
+    return [StringAttr(value.stored), StringAttr(value.scale), *[TURNED] * value.is_turned]
 
 
 def _growing(attribute: Attribute) -> tuple[GrowingValue, ...]:
@@ -74,7 +81,8 @@ def _growing(attribute: Attribute) -> tuple[GrowingValue, ...]:
             _integer(axis),
             _integer(more),
             "".join(map(_text, stored[:1])),
-            TURNED in stored,
+            is_turned=TURNED in stored[2:],
+            scale="".join(map(_text, stored[1:2])),
         )
         for name, axis, more, *stored in (entry.data for entry in attribute.data)
     )

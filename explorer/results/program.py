@@ -75,7 +75,7 @@ class OpenDimension:
     size_bytes: int = 8
 
 
-HALF = "float16"
+HALF, BYTES = "float16", "int8"
 
 
 @dataclass(frozen=True)
@@ -87,9 +87,11 @@ class GrowingValue:
     axis: int
     more: int = 0
     stored: str = ""
-    """What float32 is rounded to in the program (`HALF`); empty where nothing is."""
+    """What float32 is rounded to in the program (`HALF`, `BYTES`); empty where nothing is."""
     is_turned: bool = False
     """Whether the program has its last two axes in the other order."""
+    scale: str = ""
+    """The input or output that holds the scales of its rows (`BYTES`)."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,11 @@ class ValidLength:
     rows: int
     inputs: tuple[GrowingValue, ...]
     outputs: tuple[GrowingValue, ...]
+
+    @property
+    def scales(self) -> frozenset[str]:
+        """Inputs and outputs that hold the scales of rows: callers do not have them."""
+        return frozenset(value.scale for value in (*self.inputs, *self.outputs) if value.scale)
 
 
 @dataclass(frozen=True)

@@ -277,7 +277,7 @@ class StatefulProgram(Closing):
                 continue
             valid = self._rows + value.more
             if array.ndim > value.axis and array.shape[value.axis] == valid != length.capacity:
-                found[value.name] = filled(array, value, length.capacity)
+                found |= filled(array, value, length.capacity)
         return found
 
     def _after(self, outputs: Arrays) -> Arrays:
@@ -291,10 +291,13 @@ class StatefulProgram(Closing):
     def _cut(self, states: Arrays) -> Arrays:
         """The valid part of every state."""
         length = self._shared.length
-        for value in () if length is None else length.inputs:
-            if value.name in states:
-                states[value.name] = valid_part(states[value.name], value, self._rows)
-        return states
+        if length is None:
+            return states
+        found = {name: array for name, array in states.items() if name not in length.scales}
+        for value in length.inputs:
+            if value.name in found:
+                found[value.name] = valid_part(states, value, self._rows)
+        return found
 
     def _filled(self, states: Mapping[str, np.ndarray]) -> tuple[Mapping[str, np.ndarray], int]:
         """States with their capacity, and how much of them is valid."""
@@ -305,15 +308,16 @@ class StatefulProgram(Closing):
         if rows > length.capacity:
             raise InputError(f"{rows} rows are valid; the capacity is {length.capacity}")
         by_name = {value.name: value for value in length.inputs}
-        whole = {
-            name: filled(array, by_name[name], length.capacity) if name in by_name else array
-            for name, array in states.items()
-        }
+        whole: Arrays = {}
+        for name, array in states.items():
+            known = by_name.get(name)
+            whole |= {name: array} if known is None else filled(array, known, length.capacity)
         return whole, rows
 
 
 def _share(executable: Executable, states: Sequence[State]) -> _Shared:
     whole = executable.program
+    states = [*states, *_scales_of(whole, states)]
     ports = [_ports_of(whole, state) for state in states]
     for names in ({before.name for before, _ in ports}, {after.name for _, after in ports}):
         if len(names) < len(ports):
@@ -353,6 +357,16 @@ def _share(executable: Executable, states: Sequence[State]) -> _Shared:
         calls=calls,
         length=length,
     )
+
+
+def _scales_of(program: Program, states: Sequence[State]) -> list[State]:
+    """The states that hold the scales of other states' rows."""
+    length = program.length
+    if length is None:
+        return []
+    names = {value.name: value.scale for value in (*length.inputs, *length.outputs)}
+    pairs = [(names.get(state.input), names.get(state.output)) for state in states]
+    return [State(before, after) for before, after in pairs if before and after]
 
 
 def _check_sizes(program: Program, states: Collection[str]) -> None:

@@ -25,7 +25,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from explorer.errors import DeviceError
-from explorer.ir.padding import check_rows, valid_part, valid_rows
+from explorer.ir.padding import check_rows, cut, valid_rows
 from explorer.ir.sizes.calls import Call, Calls, cut_of
 from explorer.results.program import GrowingValue, OpenAxis, Port, Program, ValidLength
 from explorer.runtime.executable import Arrays, check_inputs
@@ -161,13 +161,9 @@ class DirectCalls:
         self._execute()
         if length is None or rows is None:
             return {place.name: place.array.copy() for place in bound.outputs}
-        more = {value.name: value for value in length.outputs}
-        return {
-            place.name: valid_part(place.array, more[place.name], rows)
-            if place.name in more
-            else place.array.copy()
-            for place in bound.outputs
-        }
+        whole = {place.name: place.array for place in bound.outputs}
+        found = cut(length, whole, rows)
+        return {n: array.copy() if array is whole[n] else array for n, array in found.items()}
 
     def forget(self) -> None:
         """Something else has written to the arena."""

@@ -20,6 +20,7 @@ from xdsl.ir import Attribute, OpResult
 
 from explorer.ir.origins import origin_of
 from explorer.ir.program import Snapshot
+from explorer.ir.row_scales import is_step_of_rows
 from explorer.ir.structure import value_name
 from explorer.ir.top.support.quantized_scalars import real_array
 from explorer.ir.types import QuantizedType, element_type_of
@@ -70,6 +71,23 @@ def rounding_ties(
             if record is not None and (is_free or record.tensor in (may_tie or ())):
                 ties.append((name, record))
     return ties
+
+
+def are_ties_of_rows(
+    found: np.ndarray, wanted: np.ndarray, axis: int, rows: int, tolerance: float
+) -> bool:
+    """Whether rows that are stored as bytes (`explorer.ir.row_scales`) differ by at most a step of
+    the row, in few places of the last `rows` rows along an axis. Less than the tolerance, relative
+    to the largest number, is no difference."""
+    nans = np.isnan(found), np.isnan(wanted)
+    if found.shape != wanted.shape or not np.array_equal(*nans) or nans[0].all():
+        return False
+    with np.errstate(invalid="ignore"):
+        far = np.abs(found - wanted) > tolerance * np.nanmax(np.abs(wanted))
+    added = wanted.size // wanted.shape[axis] * rows
+    if np.count_nonzero(far) > max(FEW, MAX_TIES * added):
+        return False
+    return bool(is_step_of_rows(found, wanted, axis)[far].all())
 
 
 def _record(

@@ -346,7 +346,9 @@ def source_ties(compilation: Compiled) -> Collection[str] | None:
 
 def outputs_of(compilation: Compiled) -> list[tuple[str, str]]:
     """Names of the source's outputs, and of the values that they are in a run."""
-    return [(name, f"{OUTPUT}{name}") for name in compilation.port_names[1]]
+    length = compilation.program.length
+    scales = frozenset() if length is None else length.scales
+    return [(n, f"{OUTPUT}{n}") for n in compilation.port_names[1] if n not in scales]
 
 
 def imported_tensors(imported: Snapshot, inputs: Values) -> Values:

@@ -24,7 +24,7 @@ import numpy as np
 from explorer.accuracy.exact import ExactReference, step
 from explorer.accuracy.metrics import is_right, tensor_error
 from explorer.accuracy.oracle import reference
-from explorer.accuracy.steps import FEW, MAX_TIES
+from explorer.accuracy.steps import FEW, MAX_TIES, are_ties_of_rows
 from explorer.compilation.checking_quantized import meaning_of_stored
 from explorer.compilation.compilation import Compilation
 from explorer.errors import InputError
@@ -61,13 +61,16 @@ def check_calls(
 ) -> CallsVerdict:
     """Compares so many calls with seeded random inputs. InputError for a model without states;
     ModelError where the reference does not run it."""
-    states = states_of(entry_function(compilation.final.program))
+    length = compilation.program.length
+    scales = frozenset() if length is None else length.scales
+    every = states_of(entry_function(compilation.final.program))
+    states = tuple(state for state in every if state.input not in scales)
     if not states:
         raise InputError(
             "the model has no states: one call says all",
             hint="--state INPUT=OUTPUT names some",
         )
-    model, length = compilation.model, compilation.program.length
+    model = compilation.model
     sizes = dict(compilation.settings.dimensions)
     meaning = _Meaning.of(compilation)
     worst, from_source = 0.0, None if meaning is None else 0.0
@@ -151,8 +154,9 @@ class _Meaning:
     ) -> dict[str, np.ndarray]:
         """The outputs of a call, by name, of which `left` are the states after it."""
         fed = {
-            self.places[name]: filled(left[name], value, self.length.capacity)
+            self.places[part]: array
             for name, value in self.stored.items()
+            for part, array in filled(left[name], value, self.length.capacity).items()
         }
         values = self.snapshot.run(inputs, replaced=fed)
         rows = valid_rows(self.length, inputs)
@@ -163,11 +167,13 @@ class _Meaning:
         """Whether rows of a state differ by a step of its type at most, in few places."""
         if state not in self.stored or one.shape != other.shape or not one.size:
             return False
-        coarse = step(np.dtype(self.stored[state].stored))
+        value = self.stored[state]
+        if value.scale:
+            return are_ties_of_rows(one, other, value.axis, self.length.rows, tolerance)
+        coarse = step(np.dtype(value.stored))
         with np.errstate(invalid="ignore"):
             far = np.abs(one - other) > tolerance * np.nanmax(np.abs(other))
-        axis = self.stored[state].axis
-        added = one.size // one.shape[axis] * self.length.rows
+        added = one.size // one.shape[value.axis] * self.length.rows
         error = tensor_error(state, "", one, other).max_relative
         is_few = np.count_nonzero(far) <= max(FEW, MAX_TIES * added)
         return bool(is_few) and tolerance < error <= tolerance + coarse

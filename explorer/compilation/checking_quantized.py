@@ -45,12 +45,13 @@ from explorer.accuracy.stages import quantization_errors
 from explorer.accuracy.steps import MAX_TIES
 from explorer.accuracy.ties import OUTPUT, Values
 from explorer.compilation.data.judging import output_kinds
-from explorer.ir.evaluation import outputs_by_name
+from explorer.ir.evaluation import entry_function, outputs_by_name
 from explorer.ir.program import Snapshot
 from explorer.ir.rewriting.passes import PassResult
 from explorer.ir.top.quantization.quantized import DequantizeOp, RequantizeOp
 from explorer.ir.top.support.quantized_scalars import real_array
 from explorer.ir.types import QuantizedType, is_float_dtype
+from explorer.ir.valid_length import length_of
 from explorer.passes import QUANTIZATION
 from explorer.passes.quantize.rules.pairs import ChooseScheme
 from explorer.passes.quantize.rules.quantize_rows import QuantizeRows
@@ -294,7 +295,7 @@ def check_quantized(
         in_steps(compared([subject], reference.integers, None), subject)
         for subject in subjects[judged:meaning]
     ]
-    neighbours = Neighbours(reference.integers, before.tolerance)
+    neighbours = Neighbours(reference.integers, before.tolerance, _rows_as_bytes(subjects[-1]))
     behind = compared(subjects[meaning:], reference.integers, neighbours)
     behind = _with_details_behind(before.details, behind)
     parts = [before, *literal, behind]
@@ -328,6 +329,14 @@ def check_quantized(
         quantization=by_layer,
         bit_exact=bit_exact,
     )
+
+
+def _rows_as_bytes(subject: Subject) -> dict[str, tuple[int, int]]:
+    """The axis of rows that are stored as bytes, and how many a call adds, by output."""
+    length = length_of(entry_function(subject.snapshot.program))
+    if length is None:
+        return {}
+    return {value.name: (value.axis, length.rows) for value in length.outputs if value.scale}
 
 
 def _check_scheme(

@@ -170,7 +170,7 @@ def test_the_most_helpful_come_first_and_other_targets_after_what_is_not_predict
         ("compute-in-integers/rows/matmul1", ("float", "int8"), "", {"seconds", "sqnr_db"}),
         (
             "narrow-past/type/past.0",
-            ("float32", "float16"),
+            ("float32", "float16", "int8"),
             "",
             {"seconds", "peak_bytes", "sqnr_db"},
         ),

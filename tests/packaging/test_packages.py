@@ -393,7 +393,7 @@ def test_memories_that_are_too_small_are_refused(tmp_path):
         c.package(tmp_path / "package", weights="arrays")
 
 
-@pytest.mark.parametrize("stored", ["float32", "float16"])
+@pytest.mark.parametrize("stored", ["float32", "float16", "int8"])
 def test_a_package_takes_rows_of_a_past_as_they_are_stored(tmp_path, built, stored):
     text = """<ir_version: 8, opset_import: ["": 17]>
       past (float[1, 1, 4] new, float[1, p, 4] past)

@@ -9,39 +9,55 @@
 
 A number is rounded once, when its row is appended; everything reads the rounded number. The knob
 `narrow-past/type/STATE` decides, STATE being the name of the state's input: `float32` (what it is
-by itself) or `float16` (to nearest, ties to even; from 65520 on infinity, as IEEE 754 has it).
+by itself), `float16` (to nearest, ties to even; from 65520 on infinity, as IEEE 754 has it) or
+`int8`, with a scale for each row of each head (`explorer.ir.row_scales`). The scales are a state of
+their own, the last input and output:
+
+    %scales = top.scatter_elements(%past_scale, ...) {axis = 2} : tensor<1x4x8x1xf32>
+    %wide = top.binary(%cast, %scales) {kind = "mul"} : tensor<1x4x8x16xf32>
+
 Callers still give and take float32 (`explorer.ir.padding`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import Float32Type, ModuleOp, f16, f32
+from xdsl.dialects.builtin import ArrayAttr, Float32Type, ModuleOp, StringAttr, f16, f32
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from explorer.errors import InputError
-from explorer.ir.evaluation import entry_function, entry_return, input_names, output_names
+from explorer.ir.evaluation import (
+    INPUT_NAMES,
+    OUTPUT_NAMES,
+    entry_function,
+    entry_return,
+    input_names,
+    output_names,
+)
 from explorer.ir.origins import origin_of, set_origins
 from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
 from explorer.ir.rewriting.passes import KNOBS, EventLog, Pass
-from explorer.ir.states import StateRecord, states_of
+from explorer.ir.row_scales import row_axis
+from explorer.ir.states import StateRecord, set_states, states_of
 from explorer.ir.top.casting import CastOp
 from explorer.ir.top.data import ReturnOp
+from explorer.ir.top.elementwise import BinaryOp
 from explorer.ir.top.indexing import ScatterElementsOp
 from explorer.ir.top.linear.matmul import MatMulOp
 from explorer.ir.top.movement.reshape import ExpandOp, ReshapeOp
 from explorer.ir.top.movement.transpose import TransposeOp
 from explorer.ir.types import element_type_of, shape_of, tensor_type
 from explorer.ir.valid_length import VALID_LENGTH, length_attribute, length_of
+from explorer.passes.states.quantized_rows import first_of, quantize_rows
 from explorer.results import Knob
-from explorer.results.program import HALF, GrowingValue
+from explorer.results.program import BYTES, HALF, GrowingValue
 
 TYPE = "type"
 FLOAT = "float32"
-CHOICES = (FLOAT, HALF)
+CHOICES = (FLOAT, HALF, BYTES)
 BY_ITSELF = "rows of the past are not rounded"
 
 
@@ -70,7 +86,7 @@ class NarrowPast(Pass):
             knobs.append(Knob(address, value, CHOICES, "an override" if asked else BY_ITSELF))
             if value != FLOAT:
                 with events.rewrite(TYPE, appended, f"a row is stored as {value}"):
-                    _narrow(function, state, appended, rewriter)
+                    _narrow(function, state, appended, value, rewriter)
         rewriter.artifacts[KNOBS] = tuple(knobs)
         return events.rewrites
 
@@ -106,36 +122,107 @@ def _appended(function: func.FuncOp, state: StateRecord) -> ScatterElementsOp | 
 
 
 def _narrow(
-    function: func.FuncOp, state: StateRecord, op: ScatterElementsOp, rewriter: RecordedRewriter
+    function: func.FuncOp,
+    state: StateRecord,
+    op: ScatterElementsOp,
+    kind: str,
+    rewriter: RecordedRewriter,
 ) -> None:
     """Rounds what is appended to one state, and widens what is read of it."""
     swap = _swap_of(op.output) if _is_read_turned(op.output) else []
-    past, axis = op.input, op.get("axis")
+    past = op.input
     assert isinstance(past, BlockArgument)
-    half = CastOp.make([op.updates], to=f16)
-    rewriter.insert_before(op, half)
-    operands, shape = [op.indices, half.output], shape_of(past)
-    if swap:
-        operands = [_swapped(value, op, rewriter) for value in operands]
-        shape, axis = tuple(shape[a] for a in swap), swap.index(axis)
-    past = rewriter.set_type(past, tensor_type(f16, shape))
-    made = ScatterElementsOp.make([past, *operands], axis=axis, reduction="none")
-    rewriter.insert_before(op, made)
-    origin = origin_of(op.output)
-    set_origins(made, [origin.then("permute", swap) if origin and swap else origin])
+    returned = list(entry_return(function).operands)
     index = output_names(function).index(state.output)
-    rewriter.set_operand(entry_return(function), index, made.output)
-    wide = CastOp.make([made.output], to=f32)
+    scales: dict[str, str] = {}
+    if kind == HALF:
+        half = CastOp.make([op.updates], to=f16)
+        rewriter.insert_before(op, half)
+        made = _append(op, past, op.indices, half.output, swap, rewriter)
+        origin = origin_of(op.output)
+        set_origins(made, [origin.then("permute", swap) if origin and swap else origin])
+        wide = CastOp.make([made.output], to=f32)
+    else:
+        narrow, scale = quantize_rows(op.updates, op.get("axis"), op, rewriter)
+        made = _append(op, past, op.indices, narrow, swap, rewriter)
+        scales = _add_scales(function, state, rewriter)
+        shape = list(shape_of(op.output))
+        along = row_axis(op.get("axis"), len(shape))
+        shape[along] = 1
+        block = function.body.block
+        past_scale = block.insert_arg(tensor_type(f32, shape), len(block.args))
+        past_scale.name_hint = rewriter.names.fresh(f"{past.name_hint}_scale")
+        places = first_of(op.indices, along, op, rewriter)
+        every = _append(op, past_scale, places, scale, swap, rewriter)
+        returned.append(every.output)
+        cast = CastOp.make([made.output], to=f32)
+        rewriter.insert_before(op, cast)
+        wide = BinaryOp.make([cast.output, every.output], kind="mul")
+    returned[index] = made.output
+    rewriter.replace(entry_return(function), ReturnOp.make([returned]))
     if swap:
         rewriter.insert_before(op, wide)
         wide = TransposeOp.make([wide.output], permutation=swap)
     rewriter.replace(op, wide)
+    _note_stored(function, state, kind, scales, bool(swap), rewriter)
+
+
+def _append(
+    op: ScatterElementsOp,
+    past: BlockArgument,
+    places: SSAValue,
+    rows: SSAValue,
+    swap: Sequence[int],
+    rewriter: RecordedRewriter,
+) -> ScatterElementsOp:
+    """`op` with other rows, which are stored as they are, with axes in the order `swap`."""
+    shape, axis = shape_of(past), op.get("axis")
+    if swap:
+        places, rows = (_swapped(value, op, rewriter) for value in (places, rows))
+        shape, axis = tuple(shape[a] for a in swap), swap.index(axis)
+    stored = rewriter.set_type(past, tensor_type(element_type_of(rows), shape))
+    made = ScatterElementsOp.make([stored, places, rows], axis=axis, reduction="none")
+    rewriter.insert_before(op, made)
+    return made
+
+
+def _add_scales(
+    function: func.FuncOp, state: StateRecord, rewriter: RecordedRewriter
+) -> dict[str, str]:
+    """Names the scales of a state's rows, the last input and output of the function."""
+    inputs, outputs = input_names(function), output_names(function)
+    names = []
+    for attribute, name, others in (
+        (INPUT_NAMES, state.input, inputs),
+        (OUTPUT_NAMES, state.output, outputs),
+    ):
+        own = f"{name}.scale"
+        while own in {*inputs, *outputs}:
+            own += "_"
+        names.append(own)
+        every = ArrayAttr([StringAttr(each) for each in (*others, own)])
+        rewriter.set_attribute(function, attribute, every)
+    set_states(function, [*states_of(function), StateRecord(*names)])
+    return dict(zip((state.input, state.output), names, strict=True))
+
+
+def _note_stored(
+    function: func.FuncOp,
+    state: StateRecord,
+    kind: str,
+    scales: Mapping[str, str],
+    is_turned: bool,
+    rewriter: RecordedRewriter,
+) -> None:
     own, length = {state.input, state.output}, length_of(function)
     assert length is not None
 
     def stored(values: tuple[GrowingValue, ...]) -> tuple[GrowingValue, ...]:
         return tuple(
-            replace(v, stored=HALF, is_turned=bool(swap)) if v.name in own else v for v in values
+            replace(v, stored=kind, is_turned=is_turned, scale=scales.get(v.name, ""))
+            if v.name in own
+            else v
+            for v in values
         )
 
     length = replace(length, inputs=stored(length.inputs), outputs=stored(length.outputs))

@@ -6,8 +6,8 @@ onnxruntime    is given the past of each call and gives the present, which becom
 session        `explorer.Session`, called in the same way
 states         a program that keeps the past itself (`remembers=True`), at some capacities
 
-With `--stored float16` rows of the past are stored so in further programs of states. `--prompt` is
-how many positions are valid at first.
+With `--stored float16,int8` rows of the past are stored so in further programs of states.
+`--prompt` is how many positions are valid at first.
 
 With `--blocks` weights are four bits each (MatMulNBits, accuracy_level = 4). onnxruntime rounds the
 rows that it multiplies to bytes then; so does a program of states "by bytes", and others do not.
@@ -154,7 +154,7 @@ def main() -> None:
     parser.add_argument("--capacities", default="256,2048")
     parser.add_argument("--prompt", type=int, default=PROMPT, help="tokens before the first step")
     parser.add_argument("--states-only", action="store_true", help="without the session")
-    parser.add_argument("--stored", default="", help="types of rows of the past: float16")
+    parser.add_argument("--stored", default="", help="types of rows of the past: float16,int8")
     parser.add_argument("--blocks", action="store_true", help="weights of four bits")
     arguments = parser.parse_args()
     forms: dict[str, dict[str, str]] = {"": {}}

@@ -1,7 +1,7 @@
 """Programs that are linked with a driver which was compiled for another program."""
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -55,7 +55,7 @@ def run(library: ctypes.CDLL, threads: int, nanoseconds: np.ndarray | None = Non
 
 
 @pytest.fixture
-def compiled_sources(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def compiled_sources(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """The translation units that the compiler gets, in a process that has compiled nothing."""
     seen: list[str] = []
 
@@ -65,7 +65,8 @@ def compiled_sources(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(shared_driver, "compile_shared_library", note)
     shared_driver._driver_of.cache_clear()
-    return seen
+    yield seen
+    shared_driver._driver_of.cache_clear()  # later tests get a driver of their own
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from npu_layers import compare_points, compared, convolution, machine
 from explorer.errors import InputError
 from explorer.npu import compile_layer
 from explorer.npu.cost.bounds import least_of_layer
+from explorer.npu.program.ir_layers import tiles_of
 from explorer.runtime.npu import SimulationFault, simulate
 from explorer.targets.npu.assembly import assemble, disassemble
 from explorer.targets.npu.coding import coded, decoded
@@ -22,6 +23,7 @@ from explorer.targets.npu.encoding import decode, encode, encode_micro
 from explorer.targets.npu.instructions import Load
 
 DECODER = {"engines.dma.decoder": "rice", "engines.dma.decoded_bytes_per_cycle": 256}
+NO_DECODER = {"engines.dma.decoder": "none"}
 
 
 def small(layer, random, scale=2.0):
@@ -79,7 +81,7 @@ def test_a_layer_loads_fewer_bytes_and_computes_the_same(name, fields):
     found, random = machine(name, **DECODER), np.random.default_rng(5)
     layer = small(convolution(found, random, size=(5, 6), **fields), random)
     _, run = compared(layer, found, random)
-    _, plain = compared(layer, machine(name), random)
+    _, plain = compared(layer, machine(name, **NO_DECODER), random)
     contents = ("weights", "diagonals")
     moved, whole = (
         sum(one.counters.loaded_bytes.get(content, 0) for content in contents)
@@ -87,6 +89,20 @@ def test_a_layer_loads_fewer_bytes_and_computes_the_same(name, fields):
     )
     assert 0 < moved < whole
     assert least_of_layer(layer, found).constant_bytes <= moved
+
+
+@pytest.mark.parametrize("groups", [1, 16])
+def test_weights_of_a_layer_may_lie_as_they_are(groups):
+    found, random = machine("mac-128", **DECODER), np.random.default_rng(6)
+    layer = small(convolution(found, random, inputs=16, outputs=16, groups=groups), random)
+    made, coded = compared(layer, found, random)
+    choices = {**tiles_of(made.tiled), "uncoded": 1}
+    other, run = compared(layer, found, random, choices=choices)
+    _, expected = compared(layer, machine("mac-128", **NO_DECODER), random,
+                           choices=tiles_of(made.tiled))  # fmt: skip
+    assert tiles_of(other.tiled) == choices
+    assert (run.cycles, run.counters) == (expected.cycles, expected.counters)
+    assert sum(coded.counters.loaded_bytes.values()) < sum(run.counters.loaded_bytes.values())
 
 
 def test_weights_of_four_bits_are_coded():
@@ -183,7 +199,7 @@ def test_other_loads_are_not_coded():
     with pytest.raises(InputError, match="have no padding"):
         encode([Load(memory="weights", y_pad_before=1, **fields)], found)
     with pytest.raises(InputError, match="has no such field"):
-        encode([Load(memory="weights", **fields)], machine("mac-128"))
+        encode([Load(memory="weights", **fields)], machine("mac-128", **NO_DECODER))
     assert encode_micro([], found) == b""
 
 

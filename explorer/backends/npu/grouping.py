@@ -40,7 +40,14 @@ from explorer.npu.layers.convolution import Convolution
 from explorer.npu.layers.layer import Layer, LayerError
 from explorer.npu.layers.tensors import alignment_bytes
 from explorer.npu.program.addresses import Addresses
-from explorer.npu.program.compiling import CHOICES, Tiled, tile_as, write_layer
+from explorer.npu.program.compiling import (
+    CHOICES,
+    UNCODED,
+    Tiled,
+    tile_as,
+    with_machine,
+    write_layer,
+)
 from explorer.npu.program.ir_layers import tiles_of
 from explorer.npu.program.rooms import (
     end_of,
@@ -48,10 +55,9 @@ from explorer.npu.program.rooms import (
     room_before,
     room_bytes,
     tile_in_room,
-    with_machine,
-    without_decoders,
 )
 from explorer.npu.search.searching import likely_tiles, search_layer
+from explorer.npu.tiling.coded import without_decoders
 from explorer.results.decisions import COMBINED, GROUPS, SEARCH, TILES
 from explorer.results.memory import BufferLifetime
 from explorer.targets.npu.formats import limits_of, moves_on_chip
@@ -176,8 +182,8 @@ class _Kept:
     def keep(self, candidates: Mapping[str, BufferLifetime]) -> dict[str, str]:
         """Keeps tensors in this order, and refines tiles; of those that do not stay the reason.
 
-        Where weights are coded, the program without a decoder comes first, with its weights coded.
-        Another one is taken if it has no more cycles and moves no more bytes.
+        Where the machine decodes weights, the program without a decoder comes first. Another one
+        is taken if it has no more cycles and moves no more bytes.
         """
         best, *others = self._ways(candidates)
         for way in others:
@@ -190,8 +196,7 @@ class _Kept:
         ways: list[_Way] = []
         if self.machine.decodes_weights and self.options.decision(SEARCH) != "none":
             plain = self._without_decoders()
-            reasons = plain.keep(candidates)
-            ways = list(self._coded(plain._way(reasons)))
+            ways = list(self._coded(plain._way(plain.keep(candidates))))
         self._begin()
         return [*ways, self._refined(self._way_of(candidates))]
 
@@ -210,14 +215,25 @@ class _Kept:
         return other
 
     def _coded(self, way: _Way) -> Iterator[_Way]:
-        """What stays without decoders, in the same tiles and in refined ones; nothing where the
-        machine has no such tiles."""
+        """What stays without decoders: with weights as they are, coded, and coded in refined tiles.
+
+        A shorter load can change what is prefetched. Where the program takes more cycles with all
+        weights coded, each layer has them as it ends sooner.
+        """
+        plain = replace(way, at=[self._uncoded_layer(at) for at in way.at])
+        yield plain
         try:
             found = replace(way, at=[self._coded_layer(*pair) for pair in enumerate(way.at)])
-        except LayerError:
+        except LayerError:  # the machine has no such tiles
             return
         yield found
+        if self._cost(found)[0] > self._cost(plain)[0]:
+            programs = self._programs(way.places)
+            yield replace(way, at=programs.refined(plain.at, lambda step: [found.at[step]]))
         yield self._refined(found)
+
+    def _uncoded_layer(self, at: _LayerAt) -> _LayerAt:
+        return replace(at, tiled=with_machine(at.tiled, self.machine))
 
     def _coded_layer(self, step: int, at: _LayerAt) -> _LayerAt:
         made, choices = self.made[step], tiles_of(at.tiled)
@@ -447,6 +463,8 @@ class _Kept:
             rule = "room"
             if at.room is None and name not in self.places:
                 text = f"other tiles, which {EXPLANATION_OF_TILES}"
+            if UNCODED in tiles_of(at.tiled):
+                text += ", with weights that are not coded"
             if name in self.places:
                 rule, text = KEEP, f"{EXPLANATION}; {text}"
             with events.rewrite(rule, op, text):

@@ -26,12 +26,13 @@ from explorer.ir.weights import Weights
 from explorer.npu.layers.from_operations import ReadLayer, read_operation
 from explorer.npu.layers.layer import Layer, LayerError
 from explorer.npu.program.addresses import Addresses
-from explorer.npu.program.compiling import Tiled, tile_as
+from explorer.npu.program.compiling import Tiled, tile_as, with_machine
 from explorer.npu.program.ir_layers import choices_in, layer_in
-from explorer.npu.program.rooms import machine_with_room, with_machine, without_decoders
+from explorer.npu.program.rooms import machine_with_room
 from explorer.npu.program.stream import Stream
 from explorer.npu.search.equal import SearchedLayers
 from explorer.npu.search.searching import Found
+from explorer.npu.tiling.coded import without_decoders
 from explorer.targets.npu.machine import Machine
 
 

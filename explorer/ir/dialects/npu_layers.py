@@ -54,6 +54,8 @@ class LayerOp(NpuOperation):
     TILES: ClassVar[tuple[str, ...]]
     """Names of the sizes of its tiles, in the order in which `explorer.npu.tile_layer` takes
     them."""
+    OPTIONAL_TILES: ClassVar[tuple[str, ...]] = ()
+    """Names of choices that are 1 or left out."""
     ARRAYS: ClassVar[tuple[str, ...]] = ()
     """Paths of arrays that it always has."""
 
@@ -112,11 +114,13 @@ class LayerOp(NpuOperation):
             if path not in self.get("constants", ()):
                 yield f"it has no constant {path}"
         tiles = from_attribute(self.tiles)
-        if set(tiles) != set(self.TILES):
+        if set(tiles) - set(self.OPTIONAL_TILES) != set(self.TILES):
             yield f"its tiles have {', '.join(tiles)}, expected {', '.join(self.TILES)}"
         for name, size in tiles.items():
             if isinstance(size, int) and size < 1:
                 yield f"tiles.{name} is {size}, expected at least 1"
+            if name in self.OPTIONAL_TILES and size != 1:
+                yield f"tiles.{name} is {size}, expected 1"
 
     def _lengths(self, expected: Mapping[str, int], least: int = 1) -> Iterator[str]:
         """Of fields that are tuples of that many numbers, each at least `least`."""
@@ -163,6 +167,7 @@ class ConvolutionOp(LayerOp):
         "rows", "columns", "outputs", "inputs", "order", "constants", "together", "input_buffers",
         "weight_buffers", "sum_buffers",
     )  # fmt: skip
+    OPTIONAL_TILES: ClassVar[tuple[str, ...]] = ("uncoded",)
     ARRAYS: ClassVar[tuple[str, ...]] = ("weights", "bias")
 
     input_shape = prop_def(DenseArrayBase)
@@ -200,6 +205,7 @@ class PartitionOp(LayerOp):
     name = "npu.partition"
     KIND: ClassVar[str] = "Pieces"
     TILES: ClassVar[tuple[str, ...]] = ("count", "buffers")
+    OPTIONAL_TILES: ClassVar[tuple[str, ...]] = ("uncoded",)
 
     pieces = prop_def(DictionaryAttr)
 

@@ -27,6 +27,7 @@ from explorer.npu.program.requirements import convolution_problem
 from explorer.npu.program.row import RowWriter
 from explorer.npu.program.stream import Stream
 from explorer.npu.program.window import WindowWriter
+from explorer.npu.tiling.coded import without_decoders
 from explorer.npu.tiling.convolution import (
     BUFFERS,
     TiledLayer,
@@ -54,6 +55,8 @@ CHOICES: Mapping[type, tuple[str, ...]] = {
     TiledMatrices: ("rows", "outputs", "inputs", "buffers"),
 }  # fmt: skip
 """By kind the names of what is chosen; `sizes` are the first of them."""
+UNCODED = "uncoded"
+"""A choice that only layers have whose weights lie as they are on a machine that decodes some."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,6 +168,9 @@ def tile_with_reason(
 
 def tile_as(layer: Layer, machine: Machine, choices: Choices) -> Tiled:
     """In the tiles that `choices` say, all of them (see `CHOICES`). Raises `LayerError`."""
+    if UNCODED in choices:
+        others = {name: value for name, value in choices.items() if name != UNCODED}
+        return with_machine(tile_as(layer, without_decoders(machine), others), machine)
     if isinstance(layer, Pieces):
         return _tiled(layer, machine, int(choices["buffers"]), None)
     layer = as_computed(layer, machine)
@@ -172,6 +178,14 @@ def tile_as(layer: Layer, machine: Machine, choices: Choices) -> Tiled:
         return placed(cuttable(layer, machine).tiled(**choices))
     *sizes, buffers = (int(choices[name]) for name in CHOICES[_kind_of(layer)])
     return _cut(layer, machine, buffers, sizes)
+
+
+def with_machine(tiled: Tiled, machine: Machine) -> Tiled:
+    """The same tiles on another machine that has their places; weights stay coded, or as they
+    are."""
+    if isinstance(tiled, TiledPieces):
+        return replace(tiled, tiled=tuple(replace(one, machine=machine) for one in tiled.tiled))
+    return replace(tiled, machine=machine)
 
 
 def _kind_of(layer: Layer) -> type:

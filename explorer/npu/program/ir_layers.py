@@ -25,7 +25,9 @@ from explorer.npu.layers.partition import Pieces
 from explorer.npu.layers.softmax import SoftmaxLayer
 from explorer.npu.layers.value_layout import stored_form
 from explorer.npu.layers.windows import WindowLayer
-from explorer.npu.program.compiling import CHOICES, Tiled
+from explorer.npu.program.compiling import CHOICES, UNCODED, Tiled
+from explorer.npu.program.partition import TiledPieces
+from explorer.npu.tiling.convolution import TiledLayer
 
 KINDS: Mapping[str, type] = {
     kind.__name__: kind
@@ -96,7 +98,10 @@ def written(layer: Layer) -> np.ndarray:
 
 def tiles_of(tiled: Tiled) -> dict[str, int | str]:
     """What was chosen for a layer, by name: sizes of its tiles, their order, buffers."""
-    return {name: getattr(tiled, name) for name in CHOICES[type(tiled)]}
+    found = {name: getattr(tiled, name) for name in CHOICES[type(tiled)]}
+    parts = tiled.tiled if isinstance(tiled, TiledPieces) else (tiled,)
+    is_uncoded = any(isinstance(part, TiledLayer) and part.is_uncoded for part in parts)
+    return {**found, UNCODED: 1} if is_uncoded else found
 
 
 def choices_in(op: LayerOp) -> dict[str, int | str]:

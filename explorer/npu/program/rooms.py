@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from explorer.npu.layers.layer import RoomError
-from explorer.npu.program.compiling import Tiled
+from explorer.npu.program.compiling import Tiled, with_machine
 from explorer.npu.program.partition import TiledPieces
 from explorer.targets.npu.machine import Machine
 
@@ -55,22 +55,6 @@ def machine_with_room(machine: Machine, room: int | None) -> Machine:
 def tile_in_room(machine: Machine, room: int | None, tile: Callable[[Machine], Tiled]) -> Tiled:
     """What `tile` makes for a machine with that room, for the whole machine."""
     return with_machine(tile(machine_with_room(machine, room)), machine)
-
-
-def with_machine(tiled: Tiled, machine: Machine) -> Tiled:
-    """The same tiles on another machine that has their places."""
-    if isinstance(tiled, TiledPieces):
-        return replace(tiled, tiled=tuple(replace(one, machine=machine) for one in tiled.tiled))
-    return replace(tiled, machine=machine)
-
-
-@lru_cache(maxsize=16)
-def without_decoders(machine: Machine) -> Machine:
-    """The machine where all weights lie as they are."""
-    routes = tuple(
-        (ends, replace(one, decoded_bytes_per_cycle=None)) for ends, one in machine.routes
-    )
-    return replace(machine, routes=routes)
 
 
 def end_of(tiled: Tiled) -> int:

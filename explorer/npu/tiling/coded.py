@@ -8,8 +8,9 @@ coding.least_bytes(0, 36)                that no blocks of them go below
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
@@ -85,6 +86,15 @@ def coding_of(layer: Convolution, machine: Machine, content: str) -> Coding | No
         numbers=numbers, bits=machine.weight_bits, sums=_before(each), least=_before(best),
         route=route,
     )  # fmt: skip
+
+
+@lru_cache(maxsize=16)
+def without_decoders(machine: Machine) -> Machine:
+    """The machine where all weights lie as they are."""
+    routes = tuple(
+        (ends, replace(one, decoded_bytes_per_cycle=None)) for ends, one in machine.routes
+    )
+    return replace(machine, routes=routes)
 
 
 def least_bytes(weights: np.ndarray, machine: Machine) -> float:

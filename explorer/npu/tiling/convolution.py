@@ -89,6 +89,11 @@ class TiledLayer:
         return min(BUFFERS, max(self.input_buffers, weights, self.sum_buffers))
 
     @property
+    def is_uncoded(self) -> bool:
+        """Whether weights lie as they are though the machine decodes some."""
+        return self.coding is None and self.machine.decodes_weights
+
+    @property
     def taps(self) -> int:
         return self.layer.kernel[0] * self.layer.kernel[1]
 

@@ -9,6 +9,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 from chains import TARGETS, chain, measured, separable
 
+from explorer.backends.npu.lowered import LoweredLayers
 from explorer.backends.npu.network import network_of
 from explorer.ir.dialects.npu import LayerOp
 from explorer.ir.functions.calls import functions_on
@@ -119,6 +120,22 @@ def test_coded_weights_cost_no_tensor_that_stays(tmp_path, channels, size):
     assert coded.cycles <= plain.cycles and coded.bytes <= plain.bytes
     assert 0 < coded.coded_weights[0] < coded.coded_weights[1]
     assert coded.groups == plain.groups
+
+
+def test_weights_are_not_coded_where_a_program_would_take_more_cycles(tmp_path):
+    """59 cycles of 4,635 more, with 53 bytes fewer."""
+    model = separable(tmp_path, 16, (20, 10), 1)
+    targets = [load_target("mac-128", {"engines.dma.decoder": d}) for d in ("rice", "none")]
+    (c, found, outputs), (_, plain, expected) = [measured(model, target) for target in targets]
+    np.testing.assert_array_equal(outputs["y"], expected["y"])
+    assert (found.cycles, found.bytes) == (plain.cycles, plain.bytes)
+    read = LoweredLayers(describe(targets[0]))
+    for op in layers_in(c, "mac-128"):
+        if op.name == "npu.convolution":
+            assert from_attribute(op.tiles)["uncoded"] == 1
+            assert read.layer_of(op, c.final.weights).tiled.is_uncoded
+    texts = [e.explanation for e in c["group-layers"].events if e.applied]
+    assert any("not coded" in text for text in texts)
 
 
 @pytest.mark.sweep

@@ -15,6 +15,8 @@ from npu_layers import convolution, machine
 from explorer.npu import LayerError, MatrixProduct, compile_layer, predict
 from explorer.npu.cost.bounds import least_of_layer, product_bytes
 
+NO_DECODER = {"engines.dma.decoder": "none"}
+
 
 @given(
     st.sampled_from(["vta-16", "edge-64", "tiny-8", "mac-128", "odd-12x20"]),
@@ -43,7 +45,7 @@ def test_no_layer_moves_fewer_bytes(name, inputs, outputs, kernel, size, stride,
 
 
 def test_the_bound_of_a_dense_layer_is_its_numbers():
-    found, random = machine("mac-128"), np.random.default_rng(0)
+    found, random = machine("mac-128", **NO_DECODER), np.random.default_rng(0)
     layer = convolution(found, random, inputs=6, outputs=5, size=(8, 9), strides=(2, 2),
                         kernel=(1, 1))  # fmt: skip
     least = least_of_layer(layer, found)
@@ -54,8 +56,8 @@ def test_the_bound_of_a_dense_layer_is_its_numbers():
 
 
 def test_a_large_product_moves_more_than_its_operands():
-    small = machine("mac-128", **{"memories.buffers.size_bytes": 3072,
-                                  "memories.static.size_bytes": 1024})  # fmt: skip
+    small = machine("mac-128", **NO_DECODER, **{"memories.buffers.size_bytes": 3072,
+                                                "memories.static.size_bytes": 1024})  # fmt: skip
     assert product_bytes(1024, 1024, 1024, small) == int(2 * 1024**3 / 64 - 2 * 4096)
     assert product_bytes(8, 8, 8, small) == 0
     layer = MatrixProduct(name="product", left_shape=(1024, 1, 1024), right_shape=(1024, 1, 1024))

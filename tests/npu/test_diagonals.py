@@ -17,6 +17,7 @@ from explorer.targets.npu.encoding import decode, encode, encode_micro
 from explorer.targets.npu.instructions import Load
 
 ENDS = (-128, 127, 0, -1)
+NO_DECODER = {"engines.dma.decoder": "none"}
 
 
 def depthwise(found, channels, random, kernel=(3, 3), **fields):
@@ -30,7 +31,7 @@ def depthwise(found, channels, random, kernel=(3, 3), **fields):
 @pytest.mark.parametrize("name", ["edge-64", "mac-128", "tiny-8"])
 @pytest.mark.parametrize("channels", [2, 8, 13, 70])
 def test_a_load_makes_the_zeros(name, channels):
-    found, random = machine(name), np.random.default_rng(channels)
+    found, random = machine(name, **NO_DECODER), np.random.default_rng(channels)
     made, run = compared(depthwise(found, channels, random), found, random)
     blocks = -(-channels // found.columns)
     assert run.counters.loaded_bytes["diagonals"] % (blocks * 9 * found.columns) == 0
@@ -44,7 +45,7 @@ def test_a_load_makes_the_zeros(name, channels):
 )
 def test_a_tile_has_blocks_with_inputs_of_their_own(name, outputs, together):
     """The last tile has fewer blocks, and its last block fewer channels."""
-    found, random = machine(name), np.random.default_rng(6)
+    found, random = machine(name, **NO_DECODER), np.random.default_rng(6)
     channels = (2 * outputs + 1) * found.columns - 5
     own = found.columns // found.rows
     choices = {"rows": 3, "columns": 4, "outputs": outputs, "inputs": own, "together": together}

@@ -1,15 +1,17 @@
 """Runs quantized networks on every NPU: cycles, and what runs elsewhere, with the reasons.
 
     python benchmarks/npu/networks.py MODEL.onnx... [--qdq] [--files MODELS]
-        [--targets vta-16,tiny-8] [--record networks.jsonl] [--report docs/npu-networks.md]
+        [--targets vta-16,tiny-8] [--record networks.jsonl]
+        [--report docs/npu-networks.md | --update docs/npu-networks.md]
 
 What is quantized already runs as it is; where its inputs are floats that hold bytes, as Deeploy's
 do, they are stored as bytes. A float model gets thresholds (min-max, whole integers)
 from its case in benchmarks/models.toml, or from four pictures of uniform noise; with `--qdq`
-onnxruntime quantizes it instead (QDQ, bytes, weights by channel). Numbers behind every pass and out
+onnxruntime quantizes it instead (QDQ, bytes, weights by channel). Numbers after every pass and out
 of the simulator are compared with the integer program bit by bit.
 
-The record is kept line by line: what stands in it is not run again; `--kept` only writes the page.
+The record is kept line by line: what is in it is not run again; `--kept` only writes the page.
+`--update` changes the cells of the record in a page and leaves all others.
 """
 
 from __future__ import annotations
@@ -46,6 +48,8 @@ CASES = ROOT / "benchmarks" / "models.toml"
 NOISE = 4
 """Pictures of a model that has no case."""
 ENDS = ("top.quantize", "top.dequantize")
+OLDER = " *"
+"""After the cycles of a cell that was run before weights were coded."""
 VIEW = ("top.reshape", "it reads or makes floats")
 Row = dict[str, Any]
 
@@ -66,6 +70,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 file.write(json.dumps(row) + "\n")
     if options.report is not None:
         options.report.write_text(page(rows, targets), encoding="utf-8")
+    if options.update is not None:
+        text = options.update.read_text(encoding="utf-8")
+        options.update.write_text(with_cells(text, rows), encoding="utf-8")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -76,6 +83,7 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument("--targets", default=TARGETS)
     found.add_argument("--record", type=Path, default=Path("networks.jsonl"))
     found.add_argument("--report", type=Path)
+    found.add_argument("--update", type=Path, help="a page that gets the cells of the record")
     found.add_argument("--kept", action="store_true", help="run nothing")
     return found
 
@@ -261,6 +269,35 @@ def page(rows: Sequence[Row], targets: Sequence[str]) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+def with_cells(text: str, rows: Sequence[Row]) -> str:
+    """A page with the cells of some rows. InputError where another number of operations runs
+    elsewhere: the page has reasons of all targets together, and has to be made anew."""
+    by_cell = {(row["model"], row["made_by"], row["target"]): row for row in rows}
+    _, start, table = text.partition("| network |")
+    lines = (start + table).split("\n")
+    targets = columns_of(lines[0])[2:]
+    for number, line in enumerate(lines):
+        if not line.startswith("| ") or len(columns_of(line)) != 2 + len(targets):
+            continue
+        model, made_by, *cells = columns_of(line)
+        for index, target in enumerate(targets):
+            row = by_cell.get((model, made_by, target))
+            if row is None:
+                continue
+            known = cells[index].removesuffix(OLDER)
+            before, after = (one.partition(" + ")[2] for one in (known, cell(row)))
+            if before != after:
+                raise InputError(f"{model} on {target}: {after or 0} elsewhere, not {before or 0}")
+            cells[index] = cell(row)
+        lines[number] = f"| {' | '.join((model, made_by, *cells))} |"
+    return f"{HEAD}\n" + "\n".join(lines)
+
+
+def columns_of(line: str) -> list[str]:
+    """Of a row of a table."""
+    return [text.strip() for text in line.strip().strip("|").split("|")]
+
+
 def cell(row: Row | None) -> str:
     if row is None:
         return ""
@@ -296,18 +333,19 @@ def reason_lines(rows: Sequence[Row], all_targets: int) -> Iterator[str]:
 
 
 def said(reason: str) -> str:
-    """Without the operation and the machine, which stand beside it."""
+    """Without the operation and the machine, which the page has next to it."""
     return reason.partition(": ")[2] if " cannot be computed by " in reason else reason
 
 
 HEAD = """# Networks on NPUs: what runs where
 
 Made by `python benchmarks/npu/networks.py MODEL... [--qdq] --files MODELS --report
-docs/npu-networks.md`. A cell has the cycles; behind `+` stands how many operations the machine
-leaves to C functions beside it. Not counted are `quantize` of the inputs, `dequantize` of the
-outputs, and reshapes of floats beside them, which are views: nothing is run for these. Every
-network is equal to its integer program bit by bit, behind every pass and out of the simulator, and
-its cycles are those predicted, where a cell does not say otherwise. An empty cell was not run.
+docs/npu-networks.md`. A cell has the cycles; after `+` is the number of operations that the machine
+leaves to companion functions in C. Not counted are `quantize` of the inputs, `dequantize` of the
+outputs, and reshapes of floats next to them, which are views: nothing is run for these. Every
+network is equal to its integer program bit by bit, after every pass and in the simulator, and its
+cycles are those predicted, unless a cell states something else. An empty cell was not run. `*`: run
+before weights were coded, which adds no cycles ([coded weights](npu.md#coded-weights)).
 """
 
 

@@ -18,7 +18,7 @@ SET_UP = ("make ", "python -m pip ")
 """Commands that `.ci/run` and the set-up run."""
 
 
-# One test of six seconds: each block needs the files that those before it wrote.
+# One test of many commands: each block needs the files that those before it wrote.
 def test_what_the_readme_shows_runs_from_top_to_bottom(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):

@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 
 import explorer
+from explorer.compilation.settings.settings import Settings, default_pipeline
 from explorer.errors import InputError
+from explorer.targets import load_target
 
 DIGITS = Path(__file__).parents[2] / "sample_models" / "digits_cnn.onnx"
-PASSES = explorer.compile(explorer.load(DIGITS)).names
+PASSES = ["import", *(p.name for p in default_pipeline(Settings(load_target("cpu")), None))]
 
 
 @pytest.fixture(scope="module")
@@ -23,6 +25,10 @@ def compiled():
 @pytest.fixture(scope="module")
 def logits(compiled):
     return compiled.run(compiled.example_inputs())["logits"]
+
+
+def test_all_passes_of_the_program_are_continued_from(compiled):
+    assert compiled.names == PASSES
 
 
 @pytest.mark.sampled(6)

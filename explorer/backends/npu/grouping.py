@@ -24,7 +24,7 @@ from typing import Any
 
 from xdsl.dialects import func
 
-from explorer.backends.npu.lowered import LoweredLayers
+from explorer.backends.npu.lowered import LoweredLayers, TiledOperation
 from explorer.backends.npu.planning import tensors_of
 from explorer.backends.npu.refining import Programs
 from explorer.backends.npu.writing import LeftBehind, Written, mirrored_if_freer
@@ -132,7 +132,15 @@ class GroupLayers(Pass):
             if options.decision(f"{self.name}/{KEEP}/{identity_of(mine[-1])}") is False:
                 declined[value_name(mine[-1].output)] = OVERRIDDEN
         left = {name: one for name, one in candidates.items() if name not in declined}
-        declined |= kept.keep(left)
+        # Combining asks for the same program before.
+        known = None if options.decisions else self.lowered.groups
+        text = str(function)
+        if known is None or text not in known:
+            found = kept.best(left)
+            if known is None:
+                known = {}
+            known[text] = GroupedProgram(kept.made, found)
+        declined |= kept.take_known(known[text])
         return kept, declined
 
 
@@ -161,6 +169,14 @@ class _Way:
     """Of tensors that do not stay."""
 
 
+@dataclass(frozen=True)
+class GroupedProgram:
+    """What was found for a program, and the layers that it has then."""
+
+    made: Sequence[TiledOperation]
+    way: _Way
+
+
 class _Kept:
     """What stays so far."""
 
@@ -179,8 +195,18 @@ class _Kept:
         self.programs: tuple[Lying, Programs[_LayerAt]] | None = None
         self._begin()
 
-    def keep(self, candidates: Mapping[str, BufferLifetime]) -> dict[str, str]:
-        """Keeps tensors in this order, and refines tiles; of those that do not stay the reason.
+    def take_known(self, known: GroupedProgram) -> dict[str, str]:
+        """What was found for a program of the same text, in the tiles of these layers; of tensors
+        that do not stay the reason."""
+        pairs = zip(known.way.at, known.made, self.made, strict=True)
+        at = [
+            replace(at, tiled=own.tiled) if at.tiled is old.tiled else at for at, old, own in pairs
+        ]
+        self._take(replace(known.way, at=at))
+        return {name: reason for name, reason in known.way.reasons.items() if reason}
+
+    def best(self, candidates: Mapping[str, BufferLifetime]) -> _Way:
+        """Keeps tensors in this order, and refines tiles.
 
         Where the machine decodes weights, the program without a decoder comes first. Another one
         is taken if it has no more cycles and moves no more bytes.
@@ -189,14 +215,13 @@ class _Kept:
         for way in others:
             if all(map(le, self._cost(way), self._cost(best))):
                 best = way
-        self._take(best)
-        return {name: reason for name, reason in best.reasons.items() if reason}
+        return best
 
     def _ways(self, candidates: Mapping[str, BufferLifetime]) -> list[_Way]:
         ways: list[_Way] = []
         if self.machine.decodes_weights and self.options.decision(SEARCH) != "none":
             plain = self._without_decoders()
-            ways = list(self._coded(plain._way(plain.keep(candidates))))
+            ways = list(self._coded(plain.best(candidates)))
         self._begin()
         return [*ways, self._refined(self._way_of(candidates))]
 

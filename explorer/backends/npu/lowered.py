@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from xdsl.ir import SSAValue
 
@@ -72,6 +73,8 @@ class LoweredLayers:
     _read: dict[Hashable, tuple[LoweredLayer, ...] | str] = field(default_factory=dict)
     _tiled: dict[Hashable, TiledOperation] = field(default_factory=dict)
     _streams: dict[Hashable, WrittenStream] = field(default_factory=dict)
+    groups: dict[str, Any] = field(default_factory=dict)
+    """What `group-layers` found, by the text of a function (`GroupedProgram`)."""
     searched: SearchedLayers = field(init=False)
     searched_uncoded: SearchedLayers = field(init=False)
     """For the same machine without decoders."""
@@ -140,7 +143,7 @@ class LoweredLayers:
     def clear(self) -> None:
         """Once all is instructions: arrays of layers take eight bytes for each weight."""
         self._weights = None
-        for kept in (self._read, self._tiled, self._streams):
+        for kept in (self._read, self._tiled, self._streams, self.groups):
             kept.clear()
 
     def _begin(self, weights: Weights) -> None:

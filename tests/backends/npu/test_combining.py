@@ -12,7 +12,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from chains import TARGETS, chain, measured
 
 import explorer
-from explorer.backends.npu.grouping import GroupLayers
+from explorer.backends.npu.grouping import GroupLayers, _Kept
+from explorer.backends.npu.lowered import LoweredLayers
 from explorer.errors import InputError
 from explorer.ir.dialects.npu import LayerOp
 from explorer.ir.functions.calls import functions_on
@@ -148,3 +149,31 @@ def test_chains_are_equal_combined_and_apart(tmp_path, target, seed):
     _, apart, expected = measured(model, target, **{PASS: False})
     np.testing.assert_array_equal(outputs["y"], expected["y"])
     assert together is not None and apart is not None and together.cycles <= apart.cycles
+
+
+def test_groups_that_were_found_while_combining_are_found_again(tmp_path, monkeypatch):
+    """In as few searches as there are programs, and the program is the same without a memory."""
+    searched = []
+    best = _Kept.best
+
+    def counted(kept, candidates):
+        searched.append(len(kept.layers))
+        return best(kept, candidates)
+
+    class Forgetful(dict):
+        def __contains__(self, text):
+            return False
+
+    def forget(lowered):
+        begin(lowered)
+        lowered.groups = Forgetful()
+
+    monkeypatch.setattr(_Kept, "best", counted)
+    model = chain(tmp_path, count=2)
+    c, found, outputs = measured(model, "tiny-8")
+    begin = LoweredLayers.__post_init__
+    monkeypatch.setattr(LoweredLayers, "__post_init__", forget)
+    again, other, expected = measured(model, "tiny-8")
+    assert len(searched) == 2 + 3 and len(set(searched)) == 2
+    np.testing.assert_array_equal(outputs["y"], expected["y"])
+    assert c.final.dump() == again.final.dump() and found.cycles == other.cycles

@@ -56,6 +56,7 @@ def test_numbers_are_judged_moved_by_levers_and_compared_and_the_model_is_edited
     expect(page.locator('.topbar [data-moves="cycles"]').first).to_be_visible(timeout=MEASURED)
     expect(banner).to_have_count(0)
     page.locator(".branch-select").select_option(index=0)
+    expect(page.locator('.topbar [data-moves="cycles"]')).to_have_count(0, timeout=MEASURED)
 
     # An edit of the model is a branch, and a wrong one is refused.
     page.locator(".node:not(.block)").nth(1).click()

@@ -98,51 +98,50 @@ class GroupLayers(Pass):
         options: RewriteOptions,
         events: EventLog,
     ) -> None:
-        kept, candidates, declined = self._candidates(function, rewriter, options)
-        way = kept.found(candidates)
-        kept.take(way)
+        kept, declined = self._kept(function, rewriter, options)
         makers = {value_name(op.output): op for op in kept.layers}
-        for name, reason in {**declined, **way.reasons}.items():
-            if reason:
-                events.decline(KEEP, makers[name], reason, EXPLANATION)
+        for name, reason in declined.items():
+            events.decline(KEEP, makers[name], reason, EXPLANATION)
         kept.write(rewriter, events)
 
     def program_cycles(
         self, function: func.FuncOp, rewriter: RecordedRewriter, options: RewriteOptions
     ) -> int:
-        """Of a function as this pass would leave it on a machine without decoders; as it is, where
-        the pass does not run."""
+        """Of a function as this pass would leave it; as it is, where the pass does not run."""
         if moves_on_chip(self.machine) and options.decision(GROUPS) is not False:
-            kept, candidates, _ = self._candidates(function, rewriter, options)
-            if kept.tries_uncoded:
-                kept = kept.without_decoders()
-            kept.take(kept.found(candidates))
-            return kept.program_cycles
+            return self._kept(function, rewriter, options)[0].program_cycles
         steps = tensors_of(function, self.machine).steps
         layers = {identity_of(op): op for op in function.body.block.ops if isinstance(op, LayerOp)}
         return _Kept(self, [layers[step] for step in steps], rewriter, options).program_cycles
 
-    def _candidates(
+    def _kept(
         self, function: func.FuncOp, rewriter: RecordedRewriter, options: RewriteOptions
-    ) -> tuple[_Kept, dict[str, BufferLifetime], dict[str, str]]:
-        """Nothing that stays so far; what may stay; and of what does not the reason."""
+    ) -> tuple[_Kept, dict[str, str]]:
+        """What stays, and of what does not the reason."""
         layers = {identity_of(op): op for op in function.body.block.ops if isinstance(op, LayerOp)}
         makers = {value_name(op.output): op for op in layers.values()}
         tensors = tensors_of(function, self.machine)
-        order = [layers[step] for step in tensors.steps]
-        kept = _Kept(self, order, rewriter, options, str(function))
+        kept = _Kept(self, [layers[step] for step in tensors.steps], rewriter, options)
         candidates: dict[str, BufferLifetime] = {}
         declined: dict[str, str] = {}
         for buffer in sorted(tensors.buffers, key=_order):
             mine = [makers[name] for name in buffer.values if name in makers]
             if not mine or tensors.ends & set(buffer.values):
                 continue
-            name = value_name(mine[-1].output)
+            candidates[value_name(mine[-1].output)] = buffer
             if options.decision(f"{self.name}/{KEEP}/{identity_of(mine[-1])}") is False:
-                declined[name] = OVERRIDDEN
-            else:
-                candidates[name] = buffer
-        return kept, candidates, declined
+                declined[value_name(mine[-1].output)] = OVERRIDDEN
+        left = {name: one for name, one in candidates.items() if name not in declined}
+        # Combining asks for the same program before.
+        known = None if options.decisions else self.lowered.groups
+        text = str(function)
+        if known is None or text not in known:
+            found = kept.best(left)
+            if known is None:
+                known = {}
+            known[text] = GroupedProgram(kept.made, found)
+        declined |= kept.take_known(known[text])
+        return kept, declined
 
 
 def _order(buffer: BufferLifetime) -> tuple[int, int]:
@@ -187,10 +186,7 @@ class _Kept:
         layers: Sequence[LayerOp],
         rewriter: RecordedRewriter,
         options: RewriteOptions,
-        text: str = "",
     ) -> None:
-        self.text = text
-        """Of the function; empty where nothing is kept of it."""
         self.machine, self.planner, self.lowered = pass_.machine, pass_.planner, pass_.lowered
         self.layers, self.options = layers, options
         self.made = [self.lowered.layer_of(op, rewriter.weights) for op in layers]
@@ -199,19 +195,15 @@ class _Kept:
         self.programs: tuple[Lying, Programs[_LayerAt]] | None = None
         self._begin()
 
-    def found(self, candidates: Mapping[str, BufferLifetime]) -> _Way:
-        """`best`, once for all programs of one text: combining layers asks for them, too."""
-        if self.options.decisions:
-            return self.best(candidates)
-        key = self.text, self.machine.decodes_weights
-        if key not in self.lowered.groups:
-            self.lowered.groups[key] = GroupedProgram(self.made, self.best(candidates))
-        known = self.lowered.groups[key]
+    def take_known(self, known: GroupedProgram) -> dict[str, str]:
+        """What was found for a program of the same text, in the tiles of these layers; of tensors
+        that do not stay the reason."""
         pairs = zip(known.way.at, known.made, self.made, strict=True)
         at = [
             replace(at, tiled=own.tiled) if at.tiled is old.tiled else at for at, old, own in pairs
         ]
-        return replace(known.way, at=at)
+        self._take(replace(known.way, at=at))
+        return {name: reason for name, reason in known.way.reasons.items() if reason}
 
     def best(self, candidates: Mapping[str, BufferLifetime]) -> _Way:
         """Keeps tensors in this order, and refines tiles.
@@ -227,17 +219,13 @@ class _Kept:
 
     def _ways(self, candidates: Mapping[str, BufferLifetime]) -> list[_Way]:
         ways: list[_Way] = []
-        if self.tries_uncoded:
-            plain = self.without_decoders()
-            ways = list(self._coded(plain.found(candidates)))
+        if self.machine.decodes_weights and self.options.decision(SEARCH) != "none":
+            plain = self._without_decoders()
+            ways = list(self._coded(plain.best(candidates)))
         self._begin()
         return [*ways, self._refined(self._way_of(candidates))]
 
-    @property
-    def tries_uncoded(self) -> bool:
-        return self.machine.decodes_weights and self.options.decision(SEARCH) != "none"
-
-    def without_decoders(self) -> _Kept:
+    def _without_decoders(self) -> _Kept:
         """The same layers on a machine without decoders, in the tiles that a search finds there."""
         other = copy(self)
         other.machine = without_decoders(self.machine)
@@ -293,7 +281,7 @@ class _Kept:
             more = self._cost(way)[0] - cycles
             if more <= 0:
                 return way
-            self.take(plain)
+            self._take(plain)
             reason = f"with all that fits the program would take {more} cycles more"
             found = {name: why or reason for name, why in found.items()}
         return replace(plain, reasons=found)
@@ -307,7 +295,7 @@ class _Kept:
         ]
 
     def _refined(self, way: _Way) -> _Way:
-        self.take(way)
+        self._take(way)
         self.refine()
         return self._way(way.reasons)
 
@@ -319,7 +307,7 @@ class _Kept:
         """`reasons`: by tensor, why it does not stay; empty where it does."""
         return _Way(list(self.at), list(self.buffers), self.places, reasons)
 
-    def take(self, way: _Way) -> None:
+    def _take(self, way: _Way) -> None:
         self.at, self.buffers, self.places = list(way.at), list(way.buffers), way.places
 
     @property

@@ -73,8 +73,8 @@ class LoweredLayers:
     _read: dict[Hashable, tuple[LoweredLayer, ...] | str] = field(default_factory=dict)
     _tiled: dict[Hashable, TiledOperation] = field(default_factory=dict)
     _streams: dict[Hashable, WrittenStream] = field(default_factory=dict)
-    groups: dict[Hashable, Any] = field(default_factory=dict)
-    """What `group-layers` found, by the text of a function and whether weights may be coded."""
+    groups: dict[str, Any] = field(default_factory=dict)
+    """What `group-layers` found, by the text of a function (`GroupedProgram`)."""
     searched: SearchedLayers = field(init=False)
     searched_uncoded: SearchedLayers = field(init=False)
     """For the same machine without decoders."""

@@ -63,7 +63,7 @@ from explorer.ir.functions.calls import device_functions
 from explorer.ir.rewriting.passes import Pass, PassResult
 from explorer.memory.choosing import PlannerName
 from explorer.memory.planners import Planner
-from explorer.passes.states.keep_past import GrowingPair
+from explorer.passes.states.growth import GrowingPair
 from explorer.results import (
     OutsideIndex,
     PortsRecord,

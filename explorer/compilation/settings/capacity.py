@@ -17,7 +17,7 @@ from explorer.importers.model import State, is_batch, symbolic_dimensions
 from explorer.ir.evaluation import entry_function, entry_return, output_names
 from explorer.ir.sizes.symbols import parse
 from explorer.ir.types import shape_of
-from explorer.passes.states.keep_past import GrowingPair, growing_symbols
+from explorer.passes.states.growth import GrowingPair, growing_symbols
 
 MAX_CAPACITY = 1 << 24
 SAMPLE_SIZE = 64

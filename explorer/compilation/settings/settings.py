@@ -25,7 +25,8 @@ from explorer.passes.quantize.convolutions_of_one_window import ConvolutionsOfOn
 from explorer.passes.simplify.pad_windows import PadWindows
 from explorer.passes.sizes.keep_range import KeepRange
 from explorer.passes.sizes.keep_sizes import KeepSizes
-from explorer.passes.states.keep_past import GrowingPair, KeepPast
+from explorer.passes.states.growth import GrowingPair
+from explorer.passes.states.keep_past import KeepPast
 from explorer.passes.states.narrow_past import NarrowPast
 from explorer.quantization.corrections.correct_bias import CorrectBias
 from explorer.quantization.corrections.equalize_layers import EqualizeLayers

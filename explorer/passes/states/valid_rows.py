@@ -1,0 +1,174 @@
+"""What is beyond the valid length is read nowhere: keys without a share, and zeros.
+
+    %p = top.softmax(%scores)
+ => %masked = top.select(%valid, %scores, -inf)
+    %p = top.softmax(%masked)                   zeros where nothing is valid
+
+What else mixes elements of the axis that grows is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from explorer.ir.operation import TopOperation
+from explorer.ir.top.casting import CastOp
+from explorer.ir.top.data import ReturnOp, WeightOp
+from explorer.ir.top.elementwise import BinaryOp, SelectOp
+from explorer.ir.top.indexing import GatherOp
+from explorer.ir.top.linear.matmul import MatMulOp
+from explorer.ir.top.movement.concat import ConcatOp
+from explorer.ir.top.movement.reshape import ExpandOp, ReshapeOp
+from explorer.ir.top.movement.slices import SliceOp
+from explorer.ir.top.movement.transpose import TransposeOp
+from explorer.ir.top.reductions.cumulative import CumulativeOp
+from explorer.ir.top.reductions.normalization import SoftmaxOp
+from explorer.ir.types import element_type_of, numpy_dtype, shape_of
+from explorer.passes.states.editing import Editing
+from explorer.passes.states.growth import ELEMENTWISE, Refused, moved_axes
+
+MOVING = (TransposeOp, ReshapeOp, ExpandOp)
+
+
+class ValidRows:
+    def __init__(
+        self,
+        edit: Editing,
+        length: SSAValue,
+        capacity: int,
+        rows: int,
+        places: Container[SSAValue],
+    ) -> None:
+        """places: indices that count from the valid length on."""
+        self.edit, self.growth, self.length = edit, edit.growth, length
+        self.capacity, self.rows, self.places = capacity, rows, places
+        self.zeroed: set[SSAValue] = set()
+        """Values that are 0 wherever nothing is valid."""
+        self.valid: dict[int, SSAValue] = {}
+        """Which keys are valid, by the number of axes."""
+
+    def visit(self, op: TopOperation) -> None:
+        if isinstance(op, WeightOp):
+            return
+        self._check(op)
+        if isinstance(op, SoftmaxOp):
+            self._mask(op)
+        self.growth.follow(op)
+        self._pass_zeros(op)
+
+    def _check(self, op: TopOperation) -> None:
+        """Refuses what mixes elements of the axis that grows."""
+        read = enumerate(op.operands)
+        growing = [(i, axes) for i, o in read if (axes := self.growth.of_value(o))]
+        if not growing or isinstance(op, (*ELEMENTWISE, TransposeOp, ReturnOp)):
+            return
+        if isinstance(op, SoftmaxOp):
+            return
+        if isinstance(op, ReshapeOp | ExpandOp):
+            if len(moved_axes(op, growing[0][1])) == len(growing[0][1]):
+                return
+        elif isinstance(op, ConcatOp):
+            if all(op.get("axis") not in axes for _, axes in growing):
+                return
+        elif isinstance(op, CumulativeOp):
+            if not op.get("reverse"):
+                return
+        elif isinstance(op, MatMulOp):
+            if self._multiplies_zeros(op):
+                return
+        elif isinstance(op, GatherOp):
+            numbers = self.edit.constants(op.indices)
+            is_inside = op.indices in self.places or (numbers is not None and numbers.min() >= 0)
+            if growing[0][0] == 0 and (op.get("axis") not in growing[0][1] or is_inside):
+                return
+        elif isinstance(op, SliceOp) and self._keeps_beginning(op, growing[0][1]):
+            return
+        raise Refused("it mixes elements of the axis that grows", op)
+
+    def _multiplies_zeros(self, op: MatMulOp) -> bool:
+        """Whether no sum is over elements that are not valid, or they are multiplied by 0."""
+        left, right = op.operands[:2]
+        ranks = [len(shape_of(value)) for value in (left, right)]
+        inner = ranks[0] - 1, max(ranks[1] - 2, 0)
+        pairs = zip(inner, (left, right), strict=True)
+        is_summed = any(axis in self.growth.of_value(value) for axis, value in pairs)
+        return not is_summed or left in self.zeroed or right in self.zeroed
+
+    def _keeps_beginning(self, op: SliceOp, axes: Sequence[int]) -> bool:
+        """Whether a slice cuts other axes, or takes the axis that grows from its beginning on."""
+        rank = len(shape_of(op.input))
+        if op.get("axes") is None:
+            starts, cut = list(op.get("starts") or ()), list(range(rank))
+        else:
+            found = self.edit.constants(op.operands[1])
+            starts, cut = [] if found is None else found.ravel().tolist(), op.get("axes")
+            if found is None:
+                return False
+        chosen = {axis % rank: start for axis, start in zip(cut, starts, strict=True)}
+        return all(chosen.get(axis, 0) >= 0 for axis in axes)
+
+    def _mask(self, op: SoftmaxOp) -> None:
+        """Scores of keys that are not valid are minus infinity."""
+        axis = op.get("axis") % len(shape_of(op.operands[0]))
+        if axis not in self.growth.of_value(op.operands[0]):
+            return
+        if op.get("logarithm"):
+            raise Refused("a logarithm of it is taken", op)
+        scores = op.operands[0]
+        kind = numpy_dtype(element_type_of(scores))
+        behind = len(shape_of(scores)) - 1 - axis
+        with self.edit.events.rewrite("mask", op, "only valid keys have a share"):
+            user, place = _before_bias(op)
+            valid = self._valid(user, behind)
+            nothing = self.edit.weight(user, "nothing", np.array(-np.inf, kind))
+            masked = self.edit.added(user, SelectOp.make([valid, user.operands[place], nothing]))
+            self.edit.rewriter.set_operand(user, place, masked)
+        self.zeroed.add(op.results[0])
+
+    def _valid(self, op: TopOperation, behind: int) -> SSAValue:
+        """Which places are valid, with so many axes after that one."""
+        if behind not in self.valid:
+            places = np.arange(self.capacity, dtype=np.int64)
+            numbers = self.edit.weight(op, "places", places.reshape(-1, *[1] * behind))
+            more = self.edit.weight(op, "rows", np.array(self.rows, np.int64))
+            end = self.edit.added(op, BinaryOp.make([self.length, more], kind="add"))
+            self.valid[behind] = self.edit.added(op, BinaryOp.make([numbers, end], kind="less"))
+        return self.valid[behind]
+
+    def _pass_zeros(self, op: TopOperation) -> None:
+        keeps = isinstance(op, (*MOVING, CastOp)) and op.operands[0] in self.zeroed
+        scales = isinstance(op, BinaryOp) and (
+            (op.get("kind") == "mul" and not self.zeroed.isdisjoint(op.operands))
+            or (op.get("kind") == "div" and op.operands[0] in self.zeroed)
+        )
+        if keeps or scales:
+            self.zeroed.add(op.results[0])
+
+
+def _before_bias(op: SoftmaxOp) -> tuple[TopOperation, int]:
+    """Which operand the scores are: of the softmax, or of the sum with a bias in front of it, so
+    that attention is found in its usual form. Minus infinity stays what it is in a sum."""
+    added = op.operands[0].owner
+    if (
+        not isinstance(added, BinaryOp)
+        or added.get("kind") != "add"
+        or not added.output.has_one_use()
+    ):
+        return op, 0
+    whole = shape_of(added.output)
+    products = [i for i, o in enumerate(added.operands) if _is_product(o) and shape_of(o) == whole]
+    return (added, products[0]) if len(products) == 1 else (op, 0)
+
+
+def _is_product(value: SSAValue) -> bool:
+    """Whether it is a product of matrices, perhaps with a factor."""
+    owner = value.owner
+    while isinstance(owner, BinaryOp) and owner.get("kind") in ("mul", "div"):
+        large = [o for o in owner.operands if shape_of(o) == shape_of(owner.output)]
+        if len(large) != 1:
+            return False
+        owner = large[0].owner
+    return isinstance(owner, MatMulOp)

@@ -41,6 +41,7 @@ from explorer.ir.types import element_type_of, is_static, numpy_dtype, shape_of,
 from explorer.passes.sizes.call_numbers import Factors
 from explorer.passes.sizes.open_axes import INF, MixedAxis, OpenAxes, as_array, positive
 from explorer.passes.sizes.open_normalizations import spelled_out
+from explorer.passes.sizes.valid_keys import over_valid_keys
 from explorer.results.program import OpenAxis
 
 NEUTRAL_OF_REDUCTION: Mapping[str, float] = {
@@ -249,24 +250,8 @@ class OpenOperations(OpenAxes):
         scores that are no numbers must not be there."""
         numbers, axes = self.numbers, dict(self.of(op.output))
         valid = numbers.valid({0: keys}, 1)
-        mask, bias, fill = op.mask, op.bias, op.masked_score
         with self.events.rewrite("mask", op, "keys end with the call's size"):
-            if mask is None:
-                mask, fill = valid, -INF
-            elif fill == -INF:
-                mask = numbers.added(op, BinaryOp.make([mask, valid], kind="and"))
-            else:
-                kind = numpy_dtype(element_type_of(op.query))
-                if bias is None:
-                    bias = numbers.weight(op, "zero", np.array(0, kind))
-                nothing = numbers.weight(op, "nothing", np.array(-np.inf, kind))
-                bias = numbers.added(op, SelectOp.make([valid, bias, nothing]))
-            new = AttentionOp.make(
-                [op.query, op.key, op.value, mask, bias],
-                scale=op.get("scale"),
-                fill=None if fill == -INF else fill,
-                zero_masked=op.get("zero_masked"),
-            )
+            new = over_valid_keys(op, valid, numbers)
             self.rewriter.replace(op, new)
         self._axes[new.output] = axes
 

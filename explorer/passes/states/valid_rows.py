@@ -15,6 +15,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from explorer.ir.operation import TopOperation
+from explorer.ir.top.attention import ROWS, AttentionOp
 from explorer.ir.top.casting import CastOp
 from explorer.ir.top.data import ReturnOp, WeightOp
 from explorer.ir.top.elementwise import BinaryOp, SelectOp
@@ -27,6 +28,7 @@ from explorer.ir.top.movement.transpose import TransposeOp
 from explorer.ir.top.reductions.cumulative import CumulativeOp
 from explorer.ir.top.reductions.normalization import SoftmaxOp
 from explorer.ir.types import element_type_of, numpy_dtype, shape_of
+from explorer.passes.sizes.valid_keys import over_valid_keys
 from explorer.passes.states.editing import Editing
 from explorer.passes.states.growth import ELEMENTWISE, Refused, moved_axes
 
@@ -56,6 +58,9 @@ class ValidRows:
         self._check(op)
         if isinstance(op, SoftmaxOp):
             self._mask(op)
+        elif isinstance(op, AttentionOp):
+            self._mask_keys(op)
+            return
         self.growth.follow(op)
         self._pass_zeros(op)
 
@@ -67,7 +72,10 @@ class ValidRows:
             return
         if isinstance(op, SoftmaxOp):
             return
-        if isinstance(op, ReshapeOp | ExpandOp):
+        if isinstance(op, AttentionOp):
+            if all(axes == (self._key_axis(op, i),) for i, axes in growing):
+                return
+        elif isinstance(op, ReshapeOp | ExpandOp):
             if len(moved_axes(op, growing[0][1])) == len(growing[0][1]):
                 return
         elif isinstance(op, ConcatOp):
@@ -127,6 +135,18 @@ class ValidRows:
             masked = self.edit.added(user, SelectOp.make([valid, user.operands[place], nothing]))
             self.edit.rewriter.set_operand(user, place, masked)
         self.zeroed.add(op.results[0])
+
+    def _key_axis(self, op: AttentionOp, index: int) -> int | None:
+        """Which axis of an operand is that of the keys; None for queries."""
+        rank = len(shape_of(op.operands[index]))
+        return (None, rank + ROWS, rank + ROWS, rank - 1, rank - 1)[index]
+
+    def _mask_keys(self, op: AttentionOp) -> None:
+        if not self.growth.of_value(op.key):
+            return
+        with self.edit.events.rewrite("mask", op, "only valid keys have a share"):
+            new = over_valid_keys(op, self._valid(op, 0), self.edit)
+            self.edit.rewriter.replace(op, new)
 
     def _valid(self, op: TopOperation, behind: int) -> SSAValue:
         """Which places are valid, with so many axes after that one."""

@@ -25,9 +25,12 @@ class Editing:
         self.rewriter.insert_before(anchor, op)
         return op.results[0]
 
-    def weight(self, anchor: TopOperation, role: str, array: np.ndarray) -> SSAValue:
-        name = f"{identity_of(anchor)}.{role}"
-        value = self.rewriter.add_weight(anchor, name, np.asarray(array), like=anchor)
+    def weight(
+        self, op: TopOperation, role: str, array: np.ndarray, before: Operation | None = None
+    ) -> SSAValue:
+        """A constant for an operation, in front of it or of another one."""
+        name = f"{identity_of(op)}.{role}"
+        value = self.rewriter.add_weight(before or op, name, np.asarray(array), like=op)
         self.pure.add(value)
         return value
 

@@ -35,7 +35,6 @@ from explorer.ir.states import StateRecord, set_states, states_of
 from explorer.ir.top.data import ReturnOp
 from explorer.ir.top.elementwise import BinaryOp
 from explorer.ir.top.indexing import ScatterElementsOp
-from explorer.ir.top.movement.concat import ConcatOp
 from explorer.ir.top.movement.reshape import ExpandOp
 from explorer.ir.types import element_type_of, static_shape, tensor_type
 from explorer.ir.valid_length import VALID_LENGTH, length_attribute
@@ -44,6 +43,7 @@ from explorer.passes.sizes.bind_dimensions import BindDimensions
 from explorer.passes.states.editing import Editing
 from explorer.passes.states.growth import GrowingPair, Growth, Refused
 from explorer.passes.states.past_sizes import PastSizes
+from explorer.passes.states.stacked_past import StackedPast
 from explorer.passes.states.valid_rows import ValidRows
 from explorer.results.program import GrowingValue, ValidLength
 
@@ -132,13 +132,8 @@ class _Keeping:
         rows = set()
         for pair in self.wanted.pairs:
             past, made = self.pasts[pair.input], returned[pair.output]
-            op = made.owner
-            if not (
-                isinstance(op, ConcatOp)
-                and op.get("axis") == pair.axis
-                and len(op.operands) == 2
-                and op.operands[0] is past
-            ):
+            op = self._append_of(pair, past, made)
+            if op is None:
                 raise Refused(f"{pair.output} is not {pair.input} with new rows after it")
             self.states[op] = pair
             rows.add(static_shape(op.operands[1])[pair.axis])
@@ -150,6 +145,19 @@ class _Keeping:
         (self.rows,) = rows
         if self.full + self.rows != self.wanted.capacity:
             raise Refused(f"{self.full} and {self.rows} rows are not the capacity")
+
+    def _append_of(self, pair: GrowingPair, past: SSAValue, made: SSAValue) -> Operation | None:
+        """What joins new rows to a past; made of several that do so for its parts."""
+        stack = StackedPast(past, pair.axis, self.edit)
+        parts = stack.parts(made)
+        if not parts:
+            return None
+        last = made.owner
+        assert isinstance(last, Operation)
+        with self.events.rewrite("stack", last, "new rows of all parts are appended once"):
+            op = last if made in parts else stack.append_once(made, parts)
+            stack.erase_unread()
+        return op
 
     def _return(self) -> ReturnOp:
         last = self.block.last_op

@@ -20,6 +20,7 @@ class Editing:
         self.growth, self.rewriter, self.events = growth, rewriter, events
         self.pure: set[SSAValue] = set()
         """Values that sizes and constants alone decide."""
+        self._computed: dict[SSAValue, np.ndarray] = {}
 
     def added(self, anchor: Operation, op: Operation) -> SSAValue:
         self.rewriter.insert_before(anchor, op)
@@ -39,8 +40,19 @@ class Editing:
         return self.added(anchor, BinaryOp.make([offsets, start], kind="add"))
 
     def constants(self, value: SSAValue) -> np.ndarray | None:
+        """The numbers of a value that constants and sizes alone decide, at the capacity."""
         owner = value.owner
-        return self.rewriter.weights[owner.weight.data] if isinstance(owner, WeightOp) else None
+        if isinstance(owner, WeightOp):
+            return self.rewriter.weights[owner.weight.data]
+        if value not in self.pure or not isinstance(owner, TopOperation) or owner.regions:
+            return None
+        if value not in self._computed:
+            operands = [self.constants(operand) for operand in owner.operands]
+            known = [operand for operand in operands if operand is not None]
+            if len(known) != len(operands):
+                return None
+            self._computed.update(zip(owner.results, owner.evaluate(*known), strict=True))
+        return self._computed[value]
 
     def constant(self, value: SSAValue) -> int | None:
         found = self.constants(value)

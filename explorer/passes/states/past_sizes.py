@@ -17,12 +17,16 @@ from explorer.ir.rewriting.copying import copy_operation
 from explorer.ir.top.data import WeightOp
 from explorer.ir.top.elementwise import BinaryOp
 from explorer.ir.top.indexing import GatherOp
-from explorer.ir.top.movement.reshape import ReshapeOp
-from explorer.ir.top.movement.slices import SliceOp
+from explorer.ir.top.movement.reshape import ExpandOp, ReshapeOp
+from explorer.ir.top.movement.slices import SliceOp, onnx_slice_range
 from explorer.ir.top.shapes import RangeOp, ShapeOp
-from explorer.ir.types import element_type_of, is_static, numpy_dtype, static_shape
+from explorer.ir.types import element_type_of, is_static, numpy_dtype, static_shape, tensor_type
+from explorer.passes.simplify.fold_constants import SpecializeExpand, SpecializeReshape
+from explorer.passes.sizes.infer_shapes import infer_again
 from explorer.passes.states.editing import Editing
 from explorer.passes.states.growth import Refused
+
+KEEP_PAST = "keep-past"
 
 
 class PastSizes:
@@ -43,16 +47,47 @@ class PastSizes:
 
     def number(self, op: TopOperation) -> None:
         """Operands that the past's size decides are what they are at the valid length."""
+        if not all(map(is_static, op.results)):
+            op = self._with_known_shape(op)
         if isinstance(op, WeightOp):
             self.edit.pure.add(op.output)
         elif isinstance(op, ShapeOp):
             self._shape(op)
         elif isinstance(op, RangeOp):
             self._range(op)
-        elif isinstance(op, SliceOp) and self._has_content(op, range(1, len(op.operands))):
+        elif isinstance(op, SliceOp):
             self._slice(op)
         else:
             self._pass_content(op)
+
+    def _with_known_shape(self, op: TopOperation) -> TopOperation:
+        """The operation with the shape that follows from constants and from sizes as sizes."""
+        with self.edit.events.rewrite("shape", op, "constants and sizes decide its shape"):
+            if isinstance(op, SliceOp):
+                taken = slice_positions(op, self.edit)
+                if taken is not None:
+                    shape = [len(positions) for positions in taken]
+                    kind = tensor_type(element_type_of(op.output), shape)
+                    self.edit.rewriter.set_type(op.output, kind)
+            elif isinstance(op, ReshapeOp | ExpandOp):
+                op = self._with_constant_target(op)
+            infer_again(op, self.edit.rewriter, KEEP_PAST)
+            if all(map(is_static, op.results)) and not self.growth.of_value(op.results[0]):
+                self.growth.follow(op)
+        return op
+
+    def _with_constant_target(self, op: ReshapeOp | ExpandOp) -> TopOperation:
+        target = None if op.target is None else self.edit.constants(op.target)
+        if target is None or not is_static(op.input):
+            return op
+        self.edit.rewriter.set_operand(op, 1, self.edit.weight(op, "target", target))
+        after = op.next_op
+        if isinstance(op, ReshapeOp):
+            SpecializeReshape().rewrite(op, self.edit.rewriter)
+        else:
+            SpecializeExpand().rewrite(op, self.edit.rewriter)
+        assert after is not None and isinstance(after.prev_op, TopOperation)
+        return after.prev_op
 
     def _has_content(self, op: TopOperation, places: Sequence[int]) -> bool:
         return any(op.operands[place] in self.content for place in places)
@@ -93,26 +128,48 @@ class PastSizes:
         self.content[op.output] = self.edit.counted_from(op, self.content[op.start], steps)
 
     def _slice(self, op: SliceOp) -> None:
-        """What begins at the valid length is gathered; what ends there ends at the capacity."""
-        starts = op.operands[1]
-        axes = op.get("axes")
-        if starts not in self.content:
+        """What begins at the valid length, or so many rows before its end, is gathered; what ends
+        there ends at the capacity."""
+        if not op.is_static_slice and op.operands[1] in self.content:
+            steps = self.edit.constant(op.operands[3]) if len(op.operands) > 3 else 1
+            if len(op.get("axes")) != 1 or steps not in (None, 1) or not is_static(op.output):
+                raise Refused("more than one axis begins with the past's size", op)
+            self._gather(op, op.get("axes")[0], self.content[op.operands[1]])
+            return
+        last = self._last_rows(op)
+        if last is None:
             self._pass_content(op)
             return
-        steps = self.edit.constant(op.operands[3]) if len(op.operands) > 3 else 1
-        if axes is None or len(axes) != 1 or steps not in (None, 1) or not is_static(op.output):
-            raise Refused("more than one axis begins with the past's size", op)
-        axis = axes[0] % len(static_shape(op.input))
+        axis, begin = last
+        with self.edit.events.rewrite("gather", op, "it ends with the valid length"):
+            more = self.edit.weight(op, "begin", np.array(begin, np.int64))
+            begins = self.edit.added(op, BinaryOp.make([self.length, more], kind="add"))
+        self._gather(op, axis, begins)
+
+    def _last_rows(self, op: SliceOp) -> tuple[int, int] | None:
+        """The axis of which the last rows are taken, and the first of them for an empty past."""
+        shape, taken = static_shape(op.input), slice_positions(op, self.edit)
+        if taken is None or taken == [range(size) for size in shape]:
+            return None
+        cut = [axis for axis, size in enumerate(shape) if taken[axis] != range(size)]
+        (axis,) = cut if len(cut) == 1 else (None,)
+        if axis not in self.growth.of_value(op.input) or _first_taken(op, axis, self.edit) >= 0:
+            return None
+        begin = taken[axis].start - self.full
+        is_last = taken[axis] == range(taken[axis].start, shape[axis])
+        return (axis, begin) if is_last and begin >= 0 else None
+
+    def _gather(self, op: SliceOp, axis: int, start: SSAValue) -> None:
+        axis %= len(static_shape(op.input))
         count = static_shape(op.output)[axis]
         with self.edit.events.rewrite("gather", op, "it begins at the valid length"):
-            start = self.content[starts]
             scalar = self.edit.added(op, ReshapeOp.make([start, None], shape=[]))
             kind = numpy_dtype(element_type_of(scalar))
             places = self.edit.counted_from(op, scalar, np.arange(count).astype(kind))
             self.places.add(places)
             source = self.content.get(op.input, op.input)
             gather = GatherOp.make([source, places], axis=axis)
-            axes = self.growth.of_value(op.output)
+            axes = tuple(a for a in self.growth.of_value(op.output) if a != axis)
             if op.input in self.edit.pure:
                 self.content[op.output] = self.edit.added(op, gather)
                 self.edit.pure.add(op.output)
@@ -146,3 +203,30 @@ class PastSizes:
         self.content.update(zip(op.results, copy.results, strict=True))
         for found, new in zip(axes, copy.results, strict=True):
             self.growth.give(new, found)
+
+
+def slice_positions(op: SliceOp, edit: Editing) -> list[range] | None:
+    """What is taken of each axis; None where data decide it."""
+    if not is_static(op.input):
+        return None
+    shape = static_shape(op.input)
+    if op.is_static_slice:
+        return op.ranges(shape)
+    numbers = [edit.constants(bound) for bound in op.operands[1:]]
+    known = [number.tolist() for number in numbers if number is not None]
+    if len(known) != len(numbers):
+        return None
+    axes, taken = op.get("axes"), [range(size) for size in shape]
+    known += [[1] * len(axes)] * (3 - len(known))
+    for axis, start, stop, step in zip(axes, *known, strict=True):
+        taken[axis] = onnx_slice_range(shape[axis], start, stop, step)
+    return taken
+
+
+def _first_taken(op: SliceOp, axis: int, edit: Editing) -> int:
+    """The start of a slice along an axis as it is given: negative from the end."""
+    if op.is_static_slice:
+        return op.get("starts")[axis]
+    starts = edit.constants(op.operands[1])
+    assert starts is not None
+    return int(starts[op.get("axes").index(axis)])

@@ -28,13 +28,13 @@ from explorer.ir.top.movement.reshape import ReshapeOp
 from explorer.ir.top.movement.slices import (
     TO_THE_END,
     SliceOp,
-    onnx_slice_range,
     slice_properties,
 )
 from explorer.ir.top.movement.transpose import TransposeOp
 from explorer.ir.types import is_static, static_shape
 from explorer.passes.states.editing import Editing
 from explorer.passes.states.growth import moved_axes
+from explorer.passes.states.past_sizes import slice_positions
 
 
 @dataclass(frozen=True)
@@ -109,19 +109,8 @@ class StackedPast:
         return _Move(places[0], lambda x: ReshapeOp.make([*x, None], shape=shape))
 
     def _slice(self, op: SliceOp, axis: int) -> _Move | None:
-        shape = static_shape(op.input)
-        if op.is_static_slice:
-            taken = op.ranges(shape)
-        else:
-            taken, bounds = [range(size) for size in shape], list(op.operands[1:])
-            numbers = [self.edit.constants(bound) for bound in bounds]
-            if not all(found is not None for found in numbers):
-                return None
-            found = [[1] * len(op.get("axes")) if n is None else n.tolist() for n in numbers]
-            found += [[1] * len(op.get("axes"))] * (3 - len(found))
-            for own, *bound in zip(op.get("axes"), *found, strict=True):
-                taken[own] = onnx_slice_range(shape[own], *bound)
-        if taken[axis] != range(shape[axis]):
+        taken = slice_positions(op, self.edit)
+        if taken is None or taken[axis] != range(static_shape(op.input)[axis]):
             return None
         every = slice_properties(taken)
         starts, steps, stops = (list(every[name]) for name in ("starts", "steps", "stops"))

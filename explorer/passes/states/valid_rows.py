@@ -27,12 +27,16 @@ from explorer.ir.top.movement.slices import SliceOp
 from explorer.ir.top.movement.transpose import TransposeOp
 from explorer.ir.top.reductions.cumulative import CumulativeOp
 from explorer.ir.top.reductions.normalization import SoftmaxOp
-from explorer.ir.types import element_type_of, numpy_dtype, shape_of
+from explorer.ir.top.reductions.reduction import ReduceOp
+from explorer.ir.types import element_type_of, numpy_dtype, shape_of, static_shape
 from explorer.passes.sizes.valid_keys import over_valid_keys
 from explorer.passes.states.editing import Editing
 from explorer.passes.states.growth import ELEMENTWISE, Refused, moved_axes
 
 MOVING = (TransposeOp, ReshapeOp, ExpandOp)
+EXTREMES = ("max", "min")
+NEUTRAL = {"sum": 0, "prod": 1, "l1": 0, "l2": 0, "sum_square": 0}
+"""Of reductions, what changes nothing."""
 
 
 class ValidRows:
@@ -46,11 +50,11 @@ class ValidRows:
     ) -> None:
         """places: indices that count from the valid length on."""
         self.edit, self.growth, self.length = edit, edit.growth, length
-        self.capacity, self.rows, self.places = capacity, rows, places
+        self.capacity, self.full, self.places = capacity, capacity - rows, places
         self.zeroed: set[SSAValue] = set()
         """Values that are 0 wherever nothing is valid."""
-        self.valid: dict[int, SSAValue] = {}
-        """Which keys are valid, by the number of axes."""
+        self.valid: dict[tuple[int, int], SSAValue] = {}
+        """Which places are valid, by the size of their axis and the number of axes after it."""
 
     def visit(self, op: TopOperation) -> None:
         if isinstance(op, WeightOp):
@@ -61,6 +65,8 @@ class ValidRows:
         elif isinstance(op, AttentionOp):
             self._mask_keys(op)
             return
+        elif isinstance(op, ReduceOp):
+            self._mask_reduced(op)
         self.growth.follow(op)
         self._pass_zeros(op)
 
@@ -72,7 +78,10 @@ class ValidRows:
             return
         if isinstance(op, SoftmaxOp):
             return
-        if isinstance(op, AttentionOp):
+        if isinstance(op, ReduceOp):
+            if op.get("kind") in EXTREMES or op.get("kind") in NEUTRAL:
+                return
+        elif isinstance(op, AttentionOp):
             if all(axes == (self._key_axis(op, i),) for i, axes in growing):
                 return
         elif isinstance(op, ReshapeOp | ExpandOp):
@@ -130,7 +139,7 @@ class ValidRows:
         behind = len(shape_of(scores)) - 1 - axis
         with self.edit.events.rewrite("mask", op, "only valid keys have a share"):
             user, place = _before_bias(op)
-            valid = self._valid(user, behind)
+            valid = self._valid(user, static_shape(scores)[axis], behind)
             nothing = self.edit.weight(user, "nothing", np.array(-np.inf, kind))
             masked = self.edit.added(user, SelectOp.make([valid, user.operands[place], nothing]))
             self.edit.rewriter.set_operand(user, place, masked)
@@ -145,18 +154,35 @@ class ValidRows:
         if not self.growth.of_value(op.key):
             return
         with self.edit.events.rewrite("mask", op, "only valid keys have a share"):
-            new = over_valid_keys(op, self._valid(op, 0), self.edit)
+            new = over_valid_keys(op, self._valid(op, self.capacity, 0), self.edit)
             self.edit.rewriter.replace(op, new)
 
-    def _valid(self, op: TopOperation, behind: int) -> SSAValue:
-        """Which places are valid, with so many axes after that one."""
-        if behind not in self.valid:
-            places = np.arange(self.capacity, dtype=np.int64)
+    def _mask_reduced(self, op: ReduceOp) -> None:
+        """What is not valid is the neutral number of a reduction."""
+        shape = static_shape(op.input)
+        axes = [axis for axis in self.growth.of_value(op.input) if axis in op.get("axes")]
+        kind = numpy_dtype(element_type_of(op.input))
+        for axis in axes:
+            with self.edit.events.rewrite("mask", op, "only valid elements are reduced"):
+                valid = self._valid(op, shape[axis], len(shape) - 1 - axis)
+                neutral = self.edit.weight(op, "neutral", _neutral(op.get("kind"), kind))
+                masked = self.edit.added(op, SelectOp.make([valid, op.input, neutral]))
+                self.edit.rewriter.set_operand(op, 0, masked)
+
+    def _valid(self, op: TopOperation, size: int, behind: int) -> SSAValue:
+        """Which places of a growing axis of that size are valid, with so many axes after it."""
+        if (size, behind) not in self.valid:
+            places = np.arange(size, dtype=np.int64)
             numbers = self.edit.weight(op, "places", places.reshape(-1, *[1] * behind))
-            more = self.edit.weight(op, "rows", np.array(self.rows, np.int64))
+            more = self.edit.weight(op, "rows", np.array(size - self.full, np.int64))
             end = self.edit.added(op, BinaryOp.make([self.length, more], kind="add"))
-            self.valid[behind] = self.edit.added(op, BinaryOp.make([numbers, end], kind="less"))
-        return self.valid[behind]
+            valid = BinaryOp.make([numbers, end], kind="less")
+            self.valid[size, behind] = self.edit.added(op, valid)
+        return self.valid[size, behind]
+
+    def _is_zero(self, value: SSAValue) -> bool:
+        numbers = None if value in self.zeroed else self.edit.constants(value)
+        return value in self.zeroed or (numbers is not None and not numbers.any())
 
     def _pass_zeros(self, op: TopOperation) -> None:
         keeps = isinstance(op, (*MOVING, CastOp)) and op.operands[0] in self.zeroed
@@ -164,8 +190,20 @@ class ValidRows:
             (op.get("kind") == "mul" and not self.zeroed.isdisjoint(op.operands))
             or (op.get("kind") == "div" and op.operands[0] in self.zeroed)
         )
-        if keeps or scales:
+        selects = isinstance(op, SelectOp) and all(map(self._is_zero, op.operands[1:]))
+        if keeps or scales or selects:
             self.zeroed.add(op.results[0])
+
+
+def _neutral(reduction: str, kind: np.dtype) -> np.ndarray:
+    if reduction in NEUTRAL:
+        return np.array(NEUTRAL[reduction], kind)
+    is_most = reduction == "max"
+    if kind.kind == "b":
+        return np.array(not is_most)
+    if kind.kind not in "iu":
+        return np.array(-np.inf if is_most else np.inf, kind)
+    return np.array(np.iinfo(kind).min if is_most else np.iinfo(kind).max, kind)
 
 
 def _before_bias(op: SoftmaxOp) -> tuple[TopOperation, int]:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from explorer.errors import UnsupportedError
+from explorer.errors import InputError, UnsupportedError
+from explorer.importers.model import sizes_of_inputs
 from explorer.session.inputs import Range
 from explorer.session.signatures import Signature, Size
 
@@ -52,6 +53,15 @@ class GrowingPast:
             capacity *= 2
         return capacity
 
+    def has_fitting_masks(self, model: SourceModel, given: Mapping[str, np.ndarray]) -> bool:
+        """Whether masks are as long as the past with the rows of the call, where that grows."""
+        from explorer.compilation.settings.capacity import growing_states, masks_fit
+
+        try:
+            return not growing_states(model) or masks_fit(model, sizes_of_inputs(model, given))
+        except (InputError, UnsupportedError):
+            return True  # the compiler refuses it with a reason
+
     def options(self, options: CompileOptions, capacity: int | None) -> CompileOptions:
         """With the capacity. Without one there are no rows that are stored: decisions about them
         are for the other programs."""
@@ -79,7 +89,7 @@ class GrowingPast:
         if self._dimensions is None:
             grown = growing_states(model)
             try:
-                self._dimensions = growing_dimensions(model, grown) if grown else frozenset()
+                self._dimensions = growing_dimensions(model) if grown else frozenset()
             except UnsupportedError:  # it cannot be imported without sizes
                 self._dimensions = frozenset()
         return self._dimensions

@@ -6,8 +6,9 @@ sizes_with_capacity(model, {"seq": 1}, 256)
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
+from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 
 from explorer.compilation.settings.sizes import Size
@@ -17,7 +18,7 @@ from explorer.importers.model import State, is_batch, symbolic_dimensions
 from explorer.ir.evaluation import entry_function, entry_return, output_names
 from explorer.ir.sizes.symbols import parse
 from explorer.ir.types import shape_of
-from explorer.passes.states.growth import GrowingPair, growing_symbols
+from explorer.passes.states.growth import GrowingPair, growing_symbols, mask_symbols
 
 MAX_CAPACITY = 1 << 24
 SAMPLE_SIZE = 64
@@ -53,27 +54,46 @@ def sizes_with_capacity(
         )
     if not 1 <= capacity <= MAX_CAPACITY:
         raise InputError(f"capacity: expected 1 to {MAX_CAPACITY}, got {capacity}")
-    growing = growing_dimensions(model, grown)
+    entry = entry_function(_symbolic(model))
+    growing = _growing(model, entry)
     sizes = {name: size for name, size in sizes.items() if name not in growing}
     pairs = tuple(GrowingPair(s.input, s.output, s.axis) for s in grown if s.axis is not None)
-    shapes = {value.name: value.shape or () for value in model.inputs}
-    past = shapes[pairs[0].input][pairs[0].axis]
-    rows = _rows(model, pairs[0], sizes, str(past))
+    past = past_dimension(model, grown[0])
+    rows = _rows(model, entry, sizes)
     if rows >= capacity:
         raise InputError(
             f"a call adds {rows} rows, and the capacity is {capacity}",
             hint=f"a capacity above {rows}",
         )
-    return pairs, {**sizes, str(past): capacity - rows}
+    masks = mask_symbols(entry, {past})
+    return pairs, {**sizes, **dict.fromkeys(masks, capacity), past: capacity - rows}
 
 
-def growing_dimensions(model: SourceModel, grown: Sequence[State]) -> frozenset[str]:
+def growing_dimensions(model: SourceModel) -> frozenset[str]:
     """The symbolic dimensions that grow with the past; a capacity says their sizes."""
-    module = _symbolic(model)
-    shapes = {value.name: value.shape or () for value in model.inputs}
-    pasts = {str(shapes[s.input][s.axis]) for s in grown if s.axis is not None}
+    return _growing(model, entry_function(_symbolic(model)))
+
+
+def _growing(model: SourceModel, entry: func.FuncOp) -> frozenset[str]:
+    pasts = {past_dimension(model, state) for state in growing_states(model)}
     sizes = dict.fromkeys(symbolic_dimensions(model), SAMPLE_SIZE)
-    return frozenset(growing_symbols(entry_function(module), pasts, sizes))
+    return frozenset(growing_symbols(entry, pasts, sizes))
+
+
+def masks_fit(model: SourceModel, sizes: Mapping[str, Size]) -> bool:
+    """Whether the masks of a call are as long as its past with the new rows."""
+    entry, past = entry_function(_symbolic(model)), past_dimension(model, growing_states(model)[0])
+    masks, before = mask_symbols(entry, {past}), sizes.get(past)
+    if not masks or not isinstance(before, int):
+        return True
+    after = before + _rows(model, entry, sizes)
+    return all(sizes.get(name) == after for name in masks)
+
+
+def past_dimension(model: SourceModel, state: State) -> str:
+    """The name of the size of a past."""
+    shapes = {value.name: value.shape or () for value in model.inputs}
+    return str(shapes[state.input][state.axis or 0])
 
 
 def _symbolic(model: SourceModel) -> ModuleOp:
@@ -87,12 +107,12 @@ def _symbolic(model: SourceModel) -> ModuleOp:
         ) from error
 
 
-def _rows(model: SourceModel, pair: GrowingPair, sizes: Mapping[str, Size], past: str) -> int:
+def _rows(model: SourceModel, entry: func.FuncOp, sizes: Mapping[str, Size]) -> int:
     """How many rows a call adds."""
-    entry = entry_function(_symbolic(model))
+    state = growing_states(model)[0]
     made = dict(zip(output_names(entry), entry_return(entry).operands, strict=True))
-    expression = parse(str(shape_of(made[pair.output])[pair.axis]))
-    known: dict[str, int] = {past: 0}
+    expression = parse(str(shape_of(made[state.output])[state.axis or 0]))
+    known: dict[str, int] = {past_dimension(model, state): 0}
     for name in expression.names:
         found = known.get(name, sizes.get(name))
         if isinstance(found, int):

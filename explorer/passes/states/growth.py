@@ -134,8 +134,9 @@ class Growth:
 
 
 def growing_symbols(function: func.FuncOp, pasts: set[str], sizes: Mapping[str, int]) -> set[str]:
-    """The dimensions of pasts, and those that are equal to sizes which grow with them."""
-    symbols = set(pasts)
+    """The dimensions of pasts, those that are equal to sizes which grow with them, and those of
+    masks alone."""
+    symbols = set(pasts) | mask_symbols(function, pasts)
     for _ in sizes:
         before = {name: size - (name in symbols) for name, size in sizes.items()}
         for found in constraints_of(function):
@@ -148,6 +149,24 @@ def growing_symbols(function: func.FuncOp, pasts: set[str], sizes: Mapping[str, 
                     difference = expression.value(sizes) - expression.value(before)
                     symbols |= {side} if difference == 1 else set()
     return symbols
+
+
+def mask_symbols(function: func.FuncOp, pasts: set[str]) -> set[str]:
+    """Dimensions that are the last ones of masks and of nothing else: a mask has a place for each
+    valid row and each new one, unless the model compares it with sizes that do not grow."""
+    last, others = set[Dim](), set[Dim]()
+    for name, value in zip(input_names(function), function.body.block.args, strict=True):
+        *first, size = shape_of(value) or (1,)
+        is_mask = "mask" in name.lower()
+        others.update(first if is_mask else (*first, size))
+        last.update({size} if is_mask else ())
+    found = {size for size in last - others if isinstance(size, str) and size != UNKNOWN}
+    for constraint in constraints_of(function):
+        if constraint.kind in ("equal", "broadcast", "fixed") and pasts.isdisjoint(
+            constraint.names
+        ):
+            found -= set(constraint.names)
+    return found
 
 
 def moved_axes(op: ReshapeOp | ExpandOp, axes: Sequence[int]) -> tuple[int, ...]:

@@ -393,14 +393,22 @@ def test_memories_that_are_too_small_are_refused(tmp_path):
         c.package(tmp_path / "package", weights="arrays")
 
 
-@pytest.mark.parametrize("stored", ["float32", "float16", "int8"])
-def test_a_package_takes_rows_of_a_past_as_they_are_stored(tmp_path, built, stored):
-    text = """<ir_version: 8, opset_import: ["": 17]>
-      past (float[1, 1, 4] new, float[1, p, 4] past)
-        => (float[1, all, 4] present, float[1, all, 4] y) {
-        present = Concat <axis = 1> (past, new)
+@pytest.mark.parametrize(
+    ("stored", "halves"), [("float32", 1), ("float16", 1), ("int8", 1), ("int8", 2)]
+)
+def test_a_package_takes_rows_of_a_past_as_they_are_stored(tmp_path, built, stored, halves):
+    joined = {
+        1: "present = Concat <axis = 1> (past, new)",
+        2: """k, v = Split <axis = 0> (past)
+        keys = Concat <axis = 1> (k, new) values = Concat <axis = 1> (v, new)
+        present = Concat <axis = 0> (keys, values)""",
+    }
+    text = f"""<ir_version: 8, opset_import: ["": 17]>
+      past (float[1, 1, 4] new, float[{halves}, p, 4] past)
+        => (float[{halves}, all, 4] present, float[{halves}, all, 4] y) {{
+        {joined[halves]}
         y = Neg (present)
-      }"""
+      }}"""
     model = from_proto(onnx.parser.parse_model(text), name="past")
     compilation = explorer.compile(model, capacity=3, decisions={"narrow-past/type": stored})
     compilation.package(tmp_path / "package")

@@ -53,14 +53,16 @@ class GrowingPast:
             capacity *= 2
         return capacity
 
-    def has_fitting_masks(self, model: SourceModel, given: Mapping[str, np.ndarray]) -> bool:
-        """Whether masks are as long as the past with the rows of the call, where that grows."""
-        from explorer.compilation.settings.capacity import growing_states, masks_fit
+    def fitting(
+        self, model: SourceModel, given: Mapping[str, np.ndarray], capacity: int
+    ) -> int | None:
+        """The capacity as far as tables of the model reach; None where masks do not grow so."""
+        from explorer.compilation.settings.capacity import capacity_for
 
         try:
-            return not growing_states(model) or masks_fit(model, sizes_of_inputs(model, given))
+            return capacity_for(model, sizes_of_inputs(model, given), capacity)
         except (InputError, UnsupportedError):
-            return True  # the compiler refuses it with a reason
+            return capacity  # the compiler refuses it with a reason
 
     def options(self, options: CompileOptions, capacity: int | None) -> CompileOptions:
         """With the capacity. Without one there are no rows that are stored: decisions about them

@@ -477,8 +477,8 @@ class Session(Closing, Displayed):
         capacity = None
         if "capacity" not in self._options and not ranges and has_ranges:
             capacity = self._past.capacity(self.model, given)
-            if capacity is not None and not self._past.has_fitting_masks(self.model, given):
-                capacity = None
+            if capacity is not None:
+                capacity = self._past.fitting(self.model, given, capacity)
         options = self._past.options(self._options, capacity)
         try:
             if capacity is not None:

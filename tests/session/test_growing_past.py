@@ -117,3 +117,35 @@ def test_a_past_that_cannot_be_kept_is_open():
         assert [call.event for call in session.calls] == ["compiled", "hit", "hit"]
         assert "mixes elements of the axis that grows" in session.why()
         assert "it grows from call to call: one program for p = 1..256" in session.why()
+
+
+def test_a_table_of_positions_ends_the_capacity():
+    """Rows of a table of 64 positions; the loop goes on to its end with two compilations."""
+    proto = decoders.exported("table")
+    with ex.Session(from_proto(proto), isolated=False) as session:
+        loop(session, proto, steps=61)
+        assert Counter(call.event for call in session.calls) == {"compiled": 2, "hit": 60}
+        lengths = [p.compilation.program.length for p in session.programs if p.compilation]
+        assert [length.capacity for length in lengths if length] == [64]
+
+
+def test_a_mask_of_another_length_than_the_past_has_no_capacity():
+    def value(name: str, *shape: int | str):
+        return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+
+    graph = helper.make_graph(
+        [
+            helper.make_node("Concat", ["past", "new"], ["present"], axis=1),
+            helper.make_node("ReduceSum", ["mask"], ["y"], keepdims=0),
+        ],
+        "g",
+        [value("new", 1, 1, 4), value("past", 1, "p", 4), value("mask", 1, "m")],
+        [value("present", 1, "all", 4), value("y")],
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    with ex.Session(from_proto(made), isolated=False) as session:
+        for rows in (1, 2, 3):
+            past, new = np.ones((1, rows, 4), np.float32), np.zeros((1, 1, 4), np.float32)
+            found = session.run({"past": past, "new": new, "mask": np.ones((1, 9), np.float32)})
+            assert (found["y"], found["present"].sum()) == (9, 4 * rows)
+        assert all(p.compilation.program.length is None for p in session.programs if p.compilation)

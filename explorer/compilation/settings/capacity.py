@@ -6,6 +6,7 @@ sizes_with_capacity(model, {"seq": 1}, 256)
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping
 
 from xdsl.dialects import func
@@ -16,6 +17,7 @@ from explorer.errors import ExplorerError, InputError, UnsupportedError
 from explorer.importers import SourceModel, to_top
 from explorer.importers.model import State, is_batch, symbolic_dimensions
 from explorer.ir.evaluation import entry_function, entry_return, output_names
+from explorer.ir.sizes.constraints import constraints_of
 from explorer.ir.sizes.symbols import parse
 from explorer.ir.types import shape_of
 from explorer.passes.states.growth import GrowingPair, growing_symbols, mask_symbols
@@ -80,14 +82,24 @@ def _growing(model: SourceModel, entry: func.FuncOp) -> frozenset[str]:
     return frozenset(growing_symbols(entry, pasts, sizes))
 
 
-def masks_fit(model: SourceModel, sizes: Mapping[str, Size]) -> bool:
-    """Whether the masks of a call are as long as its past with the new rows."""
+def capacity_for(model: SourceModel, sizes: Mapping[str, int], wanted: int) -> int | None:
+    """The capacity for a call of these sizes and longer ones: at most `wanted`, and what tables of
+    the model permit. None where masks are not as long as the past with the rows of the call."""
     entry, past = entry_function(_symbolic(model)), past_dimension(model, growing_states(model)[0])
-    masks, before = mask_symbols(entry, {past}), sizes.get(past)
-    if not masks or not isinstance(before, int):
-        return True
-    after = before + _rows(model, entry, sizes)
-    return all(sizes.get(name) == after for name in masks)
+    before, rows = sizes[past], _rows(model, entry, sizes)
+    if any(sizes[name] != before + rows for name in mask_symbols(entry, {past})):
+        return None
+    constraints, growing = constraints_of(entry), _growing(model, entry)
+
+    def is_met(more: int) -> bool:
+        larger = {name: size + more * (name in growing) for name, size in sizes.items()}
+        return not any(constraint.holds(larger) is False for constraint in constraints)
+
+    most = wanted - rows - before
+    if not is_met(0) or is_met(most):
+        return wanted
+    longer = bisect_left(range(most), True, key=lambda more: not is_met(more))
+    return before + rows + longer - 1
 
 
 def past_dimension(model: SourceModel, state: State) -> str:

@@ -133,6 +133,8 @@ def _scale(array: np.ndarray, numbers: tuple[int, ...]) -> np.ndarray:
 SCALE = "scale"
 REORDERS = ("permute", "reshape")
 """Steps behind which every element is there once."""
+_UNKNOWN = UnknownLoc()
+"""The location of what comes from no node; all share it, for making one takes time."""
 _APPLY = {
     "permute": lambda array, numbers: np.transpose(array, numbers),
     "reshape": lambda array, numbers: np.reshape(array, numbers),
@@ -240,8 +242,8 @@ def location_of(sources: Sequence[str]) -> LocationAttr:
 def _location(names: tuple[str, ...]) -> LocationAttr:
     """Of different names; locations are immutable, so that operations share them."""
     if not names:
-        return UnknownLoc()
-    locations = [NameLoc(StringAttr(n), UnknownLoc()) for n in names]
+        return _UNKNOWN
+    locations = [NameLoc(StringAttr(n), _UNKNOWN) for n in names]
     if len(locations) == 1:
         return locations[0]
     return FusedLoc(ArrayAttr(locations), NoneAttr())

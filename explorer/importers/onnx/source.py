@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 import onnx
@@ -47,6 +48,7 @@ from explorer.ir.types import (
     tensor_type,
 )
 
+_STRUCTURES = (TensorSequence, OptionalValue, StringTensor, LabeledRows)
 _BODY_NAMES = {"then_branch": "then", "else_branch": "else"}
 """What regions are called where the attribute's own name says less."""
 
@@ -166,7 +168,7 @@ class _Builder(SourceBuilder):
         outermost = scope
         while outermost.outer is not None:
             outermost = outermost.outer
-        return self._constant(name, SourceValueType(StringAttr("sparse tensor")), outermost)
+        return self._constant(name, _in_words("sparse tensor"), outermost)
 
     def _constant(self, name: str, kind: Attribute, scope: _Scope) -> SSAValue:
         weight = self.conversion.tensors.get(name) if scope.outer is None else None
@@ -185,14 +187,20 @@ class _Builder(SourceBuilder):
         said = None if declared is None else _declared_type(declared)
         if isinstance(found, Expr) and isinstance(found.type, TensorType):
             return _merged(found.type, said)
-        if isinstance(found, TensorSequence | OptionalValue | StringTensor | LabeledRows):
-            return SourceValueType(StringAttr(_structure_words(found)))
+        if isinstance(found, _STRUCTURES):
+            return _in_words(_structure_words(found))
         if said is not None:
             return said
-        return SourceValueType(StringAttr(_declared_words(declared) if name else "left out"))
+        return _in_words(_declared_words(declared) if name else "left out")
 
 
 # -- types -----------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1024)
+def _in_words(text: str) -> SourceValueType:
+    """The type of what no tensor type describes; most values of a file without types share one."""
+    return SourceValueType(StringAttr(text))
 
 
 def _declared_types(graph: GraphProto) -> dict[str, TypeProto]:
@@ -246,7 +254,7 @@ def _tensor_type(tensor: TensorProto) -> Attribute:
     dims = tuple(tensor.dims)
     if element_type is not None and all(size >= 0 for size in dims):
         return tensor_type(element_type, dims)
-    return SourceValueType(StringAttr(_typed_words(tensor.data_type, dims)))
+    return _in_words(_typed_words(tensor.data_type, dims))
 
 
 def _declared_words(declared: TypeProto | None) -> str:

@@ -14,6 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from explorer.results.graph import GraphNode
 
@@ -193,19 +194,25 @@ def name_of(region: Region) -> str:
 
 def kind_of(node: GraphNode) -> str:
     """What an operation is for the descriptions: `conv`, `depthwise`, `add`, or its family."""
-    label = node.label.lower()
-    if node.family == "recurrent":
+    kind = _kind(node.label.lower(), node.family)
+    is_single = kind in ("conv", "matmul") and node.family == "convolution"
+    return "depthwise" if is_single and _is_depthwise(node) else kind
+
+
+@lru_cache(maxsize=4096)
+def _kind(label: str, family: str) -> str:
+    if family == "recurrent":
         return "recurrent"
     if "attention" in label:
         return "attention"
-    if node.family == "convolution":
-        if "depthwise" in label or _is_depthwise(node):
+    if family == "convolution":
+        if "depthwise" in label:
             return "depthwise"
         return "conv" if "conv" in label else "matmul"
     first = re.split(r"[ +(]", label)[0]
     if first in ("add", "sub", "mul", "div"):
         return first
-    return next((kind for word, kind in _WORDS if word in label), node.family)
+    return next((kind for word, kind in _WORDS if word in label), family)
 
 
 def _is_depthwise(node: GraphNode) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from explorer.results.graph import GraphNode
 from explorer.views.drawing.motifs import HEAVY, kind_of
@@ -92,12 +93,17 @@ def units_in(items: Iterable[Item]) -> Iterable[int]:
 
 
 def unit_of(node: GraphNode) -> Unit:
-    kind = kind_of(node)
+    return _unit(node.label, kind_of(node), node.shape)
+
+
+@lru_cache(maxsize=4096)
+def _unit(label: str, kind: str, shape: str) -> Unit:
+    """Many operations of a program share one."""
     return Unit(
-        label=node.label,
+        label=label,
         kinds={kind: 1},
-        resolution=_resolution(node.shape) if kind in _IMAGES else "",
-        is_auxiliary=kind not in HEAVY and _is_integer(node.shape),
+        resolution=_resolution(shape) if kind in _IMAGES else "",
+        is_auxiliary=kind not in HEAVY and _is_integer(shape),
     )
 
 

@@ -26,6 +26,16 @@ def staged(generated: ModuleType) -> Trace:
     return generated.make_large_trace(1008)
 
 
+COUNT_DRAWN = """(id) => {
+  window.drawn = 0;
+  new MutationObserver((records) => {
+    for (const {addedNodes} of records)
+      for (const node of addedNodes) window.drawn += Number(node.dataset?.id === id);
+  }).observe(document.querySelector(".canvas .nodes"), {childList: true});
+}"""
+"""Counts how often the node of an operation is put into the graph."""
+
+
 def shown_blocks(watched: Any) -> list[str]:
     return watched.texts(".node.block .label")
 
@@ -77,15 +87,33 @@ def test_a_large_program_is_walked_through_its_blocks(opened: Any, large: Trace)
         page.wait_for_selector('.node.selected[data-id="norm_a_51"]')
         expect(page.locator(".block-box")).to_have_count(2)
     with watched.step("of a long text only what is in sight is made"):
+        page.get_by_role("button", name="−", exact=True).click(click_count=8)
+        page.wait_for_selector(".canvas.far")
         page.keyboard.press("/")
         page.get_by_role("combobox", name="search").fill("conv_a_700")
         page.locator(".hit", has_text="conv_a_700").first.wait_for()
+        page.evaluate(COUNT_DRAWN, "conv_a_700")
         page.keyboard.press("Enter")
-        page.wait_for_selector('.node.selected[data-id="conv_a_700"]')
+        found = page.locator('.node.selected[data-id="conv_a_700"]')
+        found.wait_for()
+        # Drawn once, where it is looked at, although blocks opened and the camera moved.
+        assert page.evaluate("window.drawn") == 1
+        node, pane = found.bounding_box(), page.locator(".graph-body").bounding_box()
+        middle = (node["x"] + node["width"] / 2, node["y"] + node["height"] / 2)
+        assert pane["x"] < middle[0] < pane["x"] + pane["width"]
+        assert pane["y"] < middle[1] < pane["y"] + pane["height"]
+        assert page.locator(".canvas.far").count() == 0
         page.keyboard.press("2")
         page.wait_for_selector(".inspector .line.marked")
         assert page.locator(".code-bar").inner_text().startswith("5,001 lines")
-        assert page.locator(".inspector .line").count() < 1000
+        assert page.locator(".inspector .line").count() < 400
+        numbers = "getComputedStyle(document.querySelector('.line.marked'), '::before').position"
+        assert page.evaluate(numbers) == "static"  # each sticky one would be a layer of its own
+        code = page.locator(".inspector .code")
+        code.evaluate("(node) => { node.scrollLeft = 40; }")
+        watched.wait_until(f"{numbers} === 'sticky'")
+        code.evaluate("(node) => { node.scrollLeft = 0; }")
+        watched.wait_until(f"{numbers} === 'static'")
         marked = page.locator(".inspector .line.marked").inner_text()
         assert marked.startswith("%conv_a_700 = top.conv(%relu_b_699)")
     assert watched.is_clean(), watched

@@ -9,10 +9,11 @@ import {MINUS} from "../ground/numbers.js";
 
 const LINE_PIXELS = 18;
 const CHARACTER_PIXELS = 7.2; // of the font of explorer.css
-const LINES_PER_BLOCK = 50;
+const LINES_PER_BLOCK = 25;
 const MAX_WHOLE_LINES = 1500;
 const FOLLOW_MILLISECONDS = 80;
-const BLOCKS_AROUND = 2; // made above and below what is in sight
+const BLOCKS_AROUND = 1; // made above and below what is in sight
+const BLOCKS_KEPT = 2; // around these: what stays in the document is moved with the pane
 
 // entries: [{line, owners, kind, language}], kind: "" or added, removed, changed, fold (a note, no
 // line); language, number and look (a class) where they are others than the text's;
@@ -149,7 +150,7 @@ export function codePane({
         to = Math.floor(last / LINES_PER_BLOCK) + BLOCKS_AROUND;
       blocks.forEach((block, index) => {
         if (index >= from && index <= to) makeBlock(block);
-        else if (block.rows && (index < from - 20 || index > to + 20)) {
+        else if (block.rows && (index < from - BLOCKS_KEPT || index > to + BLOCKS_KEPT)) {
           block.node.replaceChildren();
           block.rows = null;
           for (let line = block.start; line < block.end; line += 1) painted.delete(line);
@@ -158,7 +159,13 @@ export function codePane({
     }
     for (let index = first; index < last; index += 1) if (!painted.has(index)) colour(index);
   };
-  node.addEventListener("scroll", () => requestAnimationFrame(paint), {passive: true});
+  // Numbers stay in sight where a text is scrolled sideways. Each that does is a layer of its own
+  // for the browser, which takes as much time as all else of a selection.
+  const scrolled = () => {
+    node.classList.toggle("aside", node.scrollLeft > 0);
+    requestAnimationFrame(paint);
+  };
+  node.addEventListener("scroll", scrolled, {passive: true});
   // A pane has its height only once it stands on the screen.
   if (typeof ResizeObserver === "function") new ResizeObserver(paint).observe(node);
   requestAnimationFrame(paint);

@@ -76,6 +76,7 @@ export function graphPane(app) {
 
   let scene = null; // what is drawn: {items, edges, brackets, layout, width, height}
   let anchor = null; // {block, at}: what stays in its place on the screen when it is drawn next
+  let aim = null; // the operation that the next drawing has in sight
   let hasFitted = false;
   let asking = 0; // the number of the drawing that was asked for last
   let drawn = Promise.resolve(); // the last drawing that was asked for
@@ -183,10 +184,14 @@ export function graphPane(app) {
       }
     } else camera.follow(anchorsOf(places, selectedBefore));
     anchor = null;
+    markSelection(scene, app, sight.refreshClasses);
+    const isAimed = aim !== null && aimAt(aim);
+    aim = null;
     apply();
-    updateSelection();
+    if (isAimed) app.graphMoved?.();
     draw();
     overview();
+    if (isAimed) return; // it is elsewhere: nothing is seen to move
     const half = [NODE[0] / 2, NODE[1] / 2];
     const late = [
       canvas.edgesLayer,
@@ -276,17 +281,22 @@ export function graphPane(app) {
     moved();
   }
 
-  // Brings an operation into sight, without moving when it is there already.
-  function reveal(id) {
-    const item = scene?.byId.get(id);
-    if (!item) return;
+  // Brings an operation, or what it is drawn as, into sight; whether the camera moved for it.
+  function aimAt(id) {
+    const item = scene?.byId.get(id) ?? scene?.byId.get(scene.selected);
+    if (!item) return false;
     const [width, height] = size();
     const [x, y] = camera.onScreen(item);
     const isNear = camera.showsAll() || (x > 72 && x < width - 72 && y > 32 && y < height - 32);
-    if (sight.level() !== "far" && isNear) return;
-    if (sight.level() === "far") camera.zoomTo(0.75);
+    const isFar = letteringAt(camera.view.k).level === "far";
+    if (!isFar && isNear) return false;
+    if (isFar) camera.zoomTo(0.75);
     camera.goTo(item);
-    moved();
+    return true;
+  }
+
+  function reveal(id) {
+    if (aimAt(id)) moved();
   }
 
   function overview() {
@@ -346,11 +356,14 @@ export function graphPane(app) {
       const around = data.blocks.around(id, data.latest).filter((block) => !open.has(block));
       if (around.length) {
         for (const block of around) open.add(block);
+        aim = id;
         openBlocks(open);
         await drawn;
+        aim = null;
+        return;
       }
     }
-    reveal(scene?.byId.has(id) ? id : scene?.selected);
+    reveal(id);
   }
 
   return {

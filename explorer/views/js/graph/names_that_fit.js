@@ -59,7 +59,9 @@ export function rulerOf(app, font) {
   if (!app.rulers.has(font)) {
     const canvas = document.createElement("canvas");
     const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
-    context.font = `${font} ${getComputedStyle(app.root).fontFamily}`;
+    // Asking for it has the page work out its styles.
+    app.fontFamily ??= getComputedStyle(app.root).fontFamily;
+    context.font = `${font} ${app.fontFamily}`;
     app.rulers.set(font, context);
   }
   return app.rulers.get(font);

@@ -32,7 +32,7 @@ const IMPORTANT = new Map([
   ["elementwise", 2],
 ]);
 
-// {begin(), draw(), refreshClasses(), level(), nodes}; sceneNow() -> what is drawn; size() ->
+// {begin(), draw(), refreshClasses(), nodes}; sceneNow() -> what is drawn; size() ->
 // [width, height] of the pane; overlay paints the nodes.
 export function createSight({app, camera, canvas, overlay, sceneNow, size}) {
   const {
@@ -46,6 +46,7 @@ export function createSight({app, camera, canvas, overlay, sceneNow, size}) {
     namesLayer,
   } = canvas;
   let lettering = letteringAt(1);
+  let isNew = true; // nothing of the drawing is in the document
   const nodeElements = new Map();
   const edgeElements = new Map();
   const labelElements = new Map();
@@ -58,8 +59,7 @@ export function createSight({app, camera, canvas, overlay, sceneNow, size}) {
       elements.clear();
     }
     replace(boxesLayer, scene.boxes.map(makeFrame));
-    lettering = letteringAt(camera.view.k);
-    drawTitles();
+    isNew = true;
     replace(
       marksLayer,
       scene.brackets.map((bracket) => makeBracket(scene, bracket)),
@@ -72,7 +72,8 @@ export function createSight({app, camera, canvas, overlay, sceneNow, size}) {
     const [width, height] = size();
     const {view} = camera;
     const letters = letteringAt(view.k);
-    if (letters.scale !== lettering.scale) {
+    if (isNew || letters.scale !== lettering.scale) {
+      isNew = false;
       lettering = letters;
       for (const elements of [nodeElements, labelElements]) {
         for (const item of elements.values()) item.remove();
@@ -228,5 +229,5 @@ export function createSight({app, camera, canvas, overlay, sceneNow, size}) {
       item.setAttribute("class", edgeClass(scene, scene.edgeByKey.get(key)));
   }
 
-  return {begin, draw, refreshClasses, level: () => lettering.level, nodes: nodeElements};
+  return {begin, draw, refreshClasses, nodes: nodeElements};
 }

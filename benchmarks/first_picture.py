@@ -14,9 +14,9 @@
 |   when they are looked at, else in the background                    |          |
 
 In the worker's own steps (`explorer/app/worker/`), with collection of garbage paused as there. With
-`--page`, in seconds of a clock: from opening the page to the word that all passes have run, from
-there to the first operations in a headless Chromium, and, of the page loaded again at the last
-pass, from its first script to its operations.
+`--page`, from the choice of a file to its first operations in a headless Chromium: processor time
+of the worker and of the page's main thread, and seconds of a clock. The worker's holds passes that
+run while the page draws.
 """
 
 from __future__ import annotations
@@ -24,15 +24,18 @@ from __future__ import annotations
 import argparse
 import itertools
 import os
+import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from runpy import run_path
 from types import SimpleNamespace
 
 import onnx
+from playwright.sync_api import Browser
 
 import explorer
 from explorer.app.workspaces import VARIABLE as WORKSPACES
@@ -42,24 +45,19 @@ from explorer.compilation.settings.sizes import suggested_sizes
 from explorer.views.payload.snapshots import SnapshotParts
 from explorer.views.trace_payload import encode, trace_payload
 
-SERVED = SimpleNamespace(**run_path(str(Path(__file__).with_name("explorer_served.py"))))
+SERVED, SCALE = (
+    SimpleNamespace(**run_path(str(Path(__file__).with_name(name))))
+    for name in ("explorer_served.py", "explorer_scale.py")
+)
 
 WIDTHS = (6, 6, 9, 6, 6, 6)
 """Of columns after the model's name, in characters."""
-MARKS = """
-window.marks = {};
-const look = () => {
-  const note = (name, isThere) => {
-    if (isThere) window.marks[name] ??= performance.now() / 1000;
-  };
-  note("drawing", q(".banner.working .banner-text")?.textContent === "drawing");
-  note("painted", q(".graph .node") !== null);
-  requestAnimationFrame(look);
-};
-if (document.documentElement) look();
-else document.addEventListener("readystatechange", look, {once: true});
-"""
-"""When, in seconds, all passes had run, and operations were first drawn."""
+FIRST = SERVED.REPOSITORY / "sample_models" / "digits_cnn.onnx"
+"""What is open before a file is chosen."""
+REST_SECONDS = 10
+IS_SHOWN = """(name) =>
+  q('.inspector')?.textContent.includes(name) && q('.graph .node') !== null"""
+WORKER = "multiprocessing.forkserver"
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -79,31 +77,59 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def measure_pages(paths: Sequence[str]) -> None:
-    print(f"{'model':28} {'compiled':>9} {'picture':>8} {'again':>8}")
-    with SERVED.browsing.chromium() as browser, tempfile.TemporaryDirectory() as folder:
-        for number, path in enumerate(paths):
-            # A page finds itself where it was left: of a first visit nothing is left.
-            os.environ[WORKSPACES] = str(Path(folder) / str(number))
-            with (
-                SERVED.served(Path(path)) as address,
-                SERVED.browsing.watched(
-                    browser, timeout_seconds=SERVED.COMPILE_SECONDS, motion="no-preference"
-                ) as seen,
-            ):
-                page = seen.page
-                page.add_init_script(SERVED.DEEP + MARKS)
-                page.goto(address, wait_until="commit")
-                page.wait_for_selector(".graph .node")
-                marks = page.evaluate("window.marks")
-                waited = marks["painted"] - marks["drawing"]
-                slider = page.get_by_role("slider", name="pass", exact=True)
-                slider.fill(slider.get_attribute("max") or "0")
-                page.reload(wait_until="commit")
-                page.wait_for_selector(".graph .node")
-                again = page.evaluate("window.marks")["painted"]
-                assert seen.is_clean(), seen
-                name = f"{Path(path).stem[:28]:28}"
-                print(f"{name} {marks['drawing']:9.2f} {waited:8.2f} {again:8.2f}", flush=True)
+    print(f"{'model':28} {'worker':>7} {'page':>6} {'clock':>6}")
+    os.environ[WORKSPACES] = "off"
+    with SERVED.browsing.chromium() as browser:
+        for path in map(Path, paths):
+            with tempfile.TemporaryDirectory() as folder:
+                for number, model in enumerate((FIRST, path)):
+                    shutil.copy(model, Path(folder) / f"{number}_{model.name}")
+                measure_choice(browser, Path(folder), f"1_{path.name}")
+
+
+def measure_choice(browser: Browser, folder: Path, name: str) -> None:
+    """Chooses a model of a served folder, and waits for its first operations."""
+    with (
+        SERVED.served(folder) as address,
+        SERVED.browsing.watched(browser, timeout_seconds=60, motion="no-preference") as seen,
+    ):
+        page = seen.page
+        watch = SCALE.Stopwatch(page)
+        page.add_init_script(SERVED.DEEP)
+        page.goto(address, wait_until="commit")
+        page.wait_for_selector(".graph .node")
+        page.wait_for_timeout(1000 * REST_SECONDS)  # for the measurements of the first model
+        before, worked, begin = worker_seconds(), watch.worked(), time.perf_counter()
+        page.get_by_label("open a model or a saved trace").select_option(label=name)
+        after = before
+        while not page.evaluate(IS_SHOWN, Path(name).stem):
+            after = worker_seconds()  # what the worker does later is not counted
+            time.sleep(0.01)
+        clock, worked = time.perf_counter() - begin, watch.worked() - worked
+        assert seen.is_clean(), seen
+        print(f"{name[2:30]:28} {after - before:7.2f} {worked:6.2f} {clock:6.2f}", flush=True)
+
+
+def worker_seconds() -> float:
+    """Processor time of the workers that descend from this process."""
+    parents, spent = {}, {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended
+            # The name of a process, in parentheses, may hold spaces.
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+            number = int(folder.name)
+            parents[number] = int(fields[1])
+            if WORKER in (folder / "cmdline").read_text():
+                spent[number] = int(fields[11]) + int(fields[12])
+    return sum(
+        ticks for number, ticks in spent.items() if os.getpid() in ancestors(number, parents)
+    ) / os.sysconf("SC_CLK_TCK")
+
+
+def ancestors(process: int, parents: Mapping[int, int]) -> Iterator[int]:
+    while process in parents:
+        process = parents[process]
+        yield process
 
 
 def measure_reading(paths: Sequence[str]) -> None:

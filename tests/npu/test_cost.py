@@ -10,6 +10,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 from npu_layers import convolution, machine
 
 from explorer.npu import compile_layer, predict
+from explorer.npu.cost.prediction import Timeline, end_cycle, times_of
+from explorer.npu.cost.steps import steps_of
+from explorer.npu.program.compiling import tile_layer, write_layer
 from explorer.runtime.npu import simulate
 
 
@@ -52,3 +55,28 @@ def test_a_slower_memory_costs_loads_and_nothing_else():
     assert cycles[0]["weights"] > 5 * cycles[1]["weights"]
     assert both[0].bound != "compute"
     assert both[1].bound == "compute"
+
+
+@pytest.mark.parametrize("target", ["mac-128", "edge-64", "vta-16", "odd-12x20"])
+def test_a_timeline_that_is_continued_ends_as_one_of_all_steps(target):
+    """Of three layers one after the other; empty continuations and copies change nothing."""
+    found, random = machine(target), np.random.default_rng(4)
+    layers = [
+        convolution(found, random, inputs=ins, outputs=outs, size=size, pads=(1, 1, 1, 1))
+        for ins, outs, size in ((20, 16, (5, 4)), (3, 40, (9, 7)), (64, 8, (1, 1)))
+    ]
+    parts = [steps_of(write_layer(tile_layer(layer, found)))[0] for layer in layers]
+    steps = [step for part in parts for step in part]
+    times = times_of(found, steps)
+    whole = max(time.end_cycle for time in times)
+    assert len(times) == len(steps) and end_cycle(found, steps) == whole
+    timeline = Timeline(found)
+    for part in parts:
+        before = timeline.copy()
+        timeline.run(part, is_last=False)
+        timeline.run((), is_last=False)
+        assert before.run(part) == timeline.copy().run(())
+    assert timeline.run(()) == whole
+    for queue in range(len(found.queues)):
+        ends = [time.end_cycle for time in times if time.step.queue == queue]
+        assert timeline.end_of(queue) == max(ends, default=0)

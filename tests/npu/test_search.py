@@ -127,7 +127,7 @@ def test_a_search_that_has_no_time_keeps_the_best_so_far_and_states_the_gap():
 def test_an_interrupted_search_keeps_the_best_so_far(monkeypatch):
     from explorer.npu.search import searching
 
-    original, calls = searching.predict_steps, []
+    original, calls = searching.end_cycle, []
 
     def interrupted(*arguments):
         calls.append(arguments)
@@ -135,7 +135,7 @@ def test_an_interrupted_search_keeps_the_best_so_far(monkeypatch):
             raise KeyboardInterrupt
         return original(*arguments)
 
-    monkeypatch.setattr(searching, "predict_steps", interrupted)
+    monkeypatch.setattr(searching, "end_cycle", interrupted)
     found, random = machine("mac-128"), np.random.default_rng(3)
     layer = convolution(found, random, inputs=20, outputs=30, size=(12, 12), pads=(1, 1, 1, 1))
     record = search_layer(layer, found, "fast").record

@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from explorer.backends.npu.writing import LeftBehind, Written, end_cycle
-from explorer.npu.cost.network import LayerSteps
+from explorer.backends.npu.writing import Joined, LeftBehind, Written
+from explorer.npu.cost.prediction import Timeline, end_cycle
 from explorer.targets.npu.machine import Machine
 
 TilesAt = TypeVar("TilesAt")
@@ -30,9 +30,11 @@ class Beginning(Generic[TilesAt]):
 
     tiles: TilesAt
     """Of the last of them."""
+    before: Beginning[TilesAt] | None
+    """Without the last of them."""
     written: Written | None
     """None once it is known what it leaves: instructions take much memory."""
-    steps: LayerSteps
+    joined: Joined
     following: dict[int, Beginning[TilesAt]] = field(default_factory=dict)
     """With one layer more, by the identity of its tiles."""
     _left_behind: LeftBehind | None = None
@@ -41,9 +43,18 @@ class Beginning(Generic[TilesAt]):
     def left_behind(self) -> LeftBehind:
         if self._left_behind is None:
             assert self.written is not None
-            self._left_behind = self.written.left_behind(self.steps.steps)
+            self._left_behind = self.written.left_behind(self.joined.steps)
             self.written = None
         return self._left_behind
+
+    def end_cycle(self, machine: Machine) -> int:
+        """Of the last layer in a program of it and the one before."""
+        if self.joined.end_cycle is None:
+            before, steps = self.before, self.joined.steps
+            self.joined.end_cycle = (
+                end_cycle(machine, steps) if before is None else before.left_behind.end_cycle(steps)
+            )
+        return self.joined.end_cycle
 
 
 class Programs(Generic[TilesAt]):
@@ -55,12 +66,12 @@ class Programs(Generic[TilesAt]):
 
     def cost(self, chosen: Sequence[TilesAt]) -> tuple[int, int]:
         """Cycles and bytes of all layers in one program."""
-        before, found = None, list[LayerSteps]()
+        before, size, timeline = None, 0, Timeline(self._machine)
         for step, tiles in enumerate(chosen):
             before = self._after(before, step, tiles)
-            found.append(before.steps)
-        cycles = end_cycle(self._machine, [one for layer in found for one in layer.steps])
-        return cycles, sum(layer.bytes for layer in found)
+            size += before.joined.bytes
+            timeline.run(before.joined.steps, is_last=False)
+        return timeline.run(()), size
 
     def refined(
         self, chosen: Sequence[TilesAt], options: Callable[[int], Sequence[TilesAt]]
@@ -70,13 +81,10 @@ class Programs(Generic[TilesAt]):
         found: list[TilesAt] = []
         before = None
         for step, known in enumerate(chosen):
-            earlier = () if before is None else before.left_behind.steps
             tried = [self._after(before, step, tiles) for tiles in (known, *options(step))]
             best = tried[0]
             if len(tried) > 1:
-                best = min(
-                    tried, key=lambda one: end_cycle(self._machine, [*earlier, *one.steps.steps])
-                )
+                best = min(tried, key=lambda one: one.end_cycle(self._machine))
             following = self._following(before)
             following.clear()  # the others are asked for no more
             following.update((id(one.tiles), one) for one in (tried[0], best))
@@ -94,6 +102,7 @@ class Programs(Generic[TilesAt]):
         if id(tiles) not in following:
             left = None if before is None else before.left_behind
             written = self._write(step, tiles, left)
-            _, steps = written.in_program(left, step + 1 == self._count)
-            following[id(tiles)] = Beginning(tiles, written, steps)
+            made = written.joined(left, step + 1 == self._count)
+            made.instructions = made.owners = ()
+            following[id(tiles)] = Beginning(tiles, before, written, made)
         return following[id(tiles)]

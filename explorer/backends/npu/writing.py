@@ -15,7 +15,7 @@ from explorer.ir.structure import value_name
 from explorer.ir.weights import Weights
 from explorer.npu.cost.bounds import least_of_layer
 from explorer.npu.cost.network import LayerSteps
-from explorer.npu.cost.prediction import times_of
+from explorer.npu.cost.prediction import Timeline, micro_operation_bytes
 from explorer.npu.cost.steps import ON_CHIP, Step, Traffic, steps_in
 from explorer.npu.cost.tile_operands import parts_of
 from explorer.npu.layers.layer import Layer
@@ -45,13 +45,36 @@ class TensorPlaces:
 class LeftBehind(Before):
     """What the next layer finds, and how it came to that."""
 
-    steps: tuple[Step, ...] = ()
-    """What the layer does, as if it ran by itself."""
+    timeline: Timeline | None = None
+    """Of the layer as if it ran by itself, as far as another one after it changes nothing; None
+    where its steps are not known."""
+
+    def end_cycle(self, steps: Sequence[Step]) -> int:
+        """When the next layer ends after this one."""
+        assert self.timeline is not None
+        return self.timeline.copy().run(steps)
 
 
 STORED_CONTENTS = ("outputs", "accumulators")
 CONSTANTS = ("constants", "factors", "bias")
 """Regions of what the queue that computes loads."""
+
+
+@dataclass
+class Joined:
+    """A layer in a program of several."""
+
+    instructions: Sequence[Instruction]
+    owners: Sequence[int]
+    steps: list[Step]
+    traffic: Traffic
+    end_cycle: int | None = None
+    """In a program of it and the layer before, where that was found."""
+
+    @property
+    def bytes(self) -> int:
+        """See `LayerSteps`."""
+        return self.traffic.bytes + micro_operation_bytes(self.steps)
 
 
 @dataclass(frozen=True)
@@ -69,12 +92,12 @@ class Written:
         self, before: LeftBehind | None, is_last: bool
     ) -> tuple[tuple[Instruction, ...], LayerSteps]:
         """Its instructions in a program of several layers, and how long each takes."""
-        instructions, owners, steps, traffic = self._joined(before, is_last)
+        one = self.joined(before, is_last)
         found = LayerSteps(
             operation=self.operation,
-            steps=steps,
-            traffic=traffic,
-            owners=tuple(owners),
+            steps=one.steps,
+            traffic=one.traffic,
+            owners=tuple(one.owners),
             parts=parts_of(self.stream),
             least=least_of_layer(
                 self.layer,
@@ -82,27 +105,25 @@ class Written:
                 frozenset(name for name, place in self.stream.places.items() if place.on_chip),
             ),
         )
-        return tuple(instructions), found
+        return tuple(one.instructions), found
 
-    def _joined(
-        self, before: LeftBehind | None, is_last: bool
-    ) -> tuple[list[Instruction], list[int], list[Step], Traffic]:
-        """Instructions, owners, steps and traffic. Where transfers of several queues run at once,
-        constants are prefetched if this layer ends sooner after the one before."""
-        machine = self.stream.machine
-        tried: list[LeftBehind | None] = [before]
+    def joined(self, before: LeftBehind | None, is_last: bool) -> Joined:
+        """Where transfers of several queues run at once, constants are prefetched if this layer
+        ends sooner after the one before."""
+        machine, is_known = self.stream.machine, before is not None and before.timeline is not None
         is_shared = any(engine.channels > 1 for engine in machine.dma_engines)
-        if before is not None and before.steps and is_shared and prefetches(machine):
-            tried.append(before.plain)
-        made = []
-        for one in tried:
-            instructions, owners = joined(self.stream, one, is_last)
-            if not made or instructions != made[0][0]:
-                made.append((instructions, owners, *steps_in(self.stream, instructions)))
-        if before is None or len(made) == 1:
-            return made[0]
-        steps_before = before.steps
-        return min(made, key=lambda one: end_cycle(machine, [*steps_before, *one[2]]))
+        has_plain = is_known and is_shared and prefetches(machine)
+        made = joined(self.stream, before, is_last, has_plain)
+        steps, traffic = steps_in(self.stream, [instructions for instructions, _ in made])
+        found = [
+            Joined(*one, steps=mine, traffic=traffic) for one, mine in zip(made, steps, strict=True)
+        ]
+        if before is None or len(found) == 1:
+            return found[0]
+        ends = [before.end_cycle(one.steps) for one in found]
+        best = ends.index(min(ends))
+        found[best].end_cycle = ends[best]
+        return found[best]
 
     def left_behind(self, steps: Sequence[Step] = ()) -> LeftBehind:
         """What the next layer finds in use; `steps`: of its instructions, where they are known."""
@@ -118,20 +139,25 @@ class Written:
             for place in self.stream.places.values()
             if place.on_chip
         ]
-        for step in steps:
-            for content, first, last in step.extents:
-                if content in (MICRO, "tables"):  # they are in no buffer of tiles
-                    space = machine.by_content[content]
-                    each = space.element_bytes
-                    used.append((space.memory, first * each, (last + 1) * each))
+        extents = dict.fromkeys(extent for step in steps for extent in step.extents)
+        for content, first, last in extents:
+            if content in (MICRO, "tables"):  # they are in no buffer of tiles
+                space = machine.by_content[content]
+                each = space.element_bytes
+                used.append((space.memory, first * each, (last + 1) * each))
         found = used_by(self.tiled, used)
         busy: Counter[int] = Counter()
         for step in steps:
             busy[step.queue] += step.cycles
-        alone = from_here(steps)
+        timeline, idle = None, 0
+        if steps:
+            timeline = Timeline(machine)
+            timeline.run(from_here(steps), is_last=False)
+            whole = timeline.copy()
+            idle = whole.run(()) - whole.end_of(LOAD)
         return LeftBehind(
-            touched=found.touched, stored=found.stored, tail_cycles=tail, steps=tuple(alone),
-            idle_cycles=_idle_cycles(machine, alone) if steps else 0,
+            touched=found.touched, stored=found.stored, tail_cycles=tail, timeline=timeline,
+            idle_cycles=idle,
             spare_cycles=max(busy.values(), default=0) - busy[LOAD],
         )  # fmt: skip
 
@@ -157,10 +183,6 @@ class Written:
         return image
 
 
-def end_cycle(machine: Machine, steps: Sequence[Step]) -> int:
-    return max(time.end_cycle for time in times_of(machine, steps))
-
-
 def from_here(steps: Sequence[Step]) -> list[Step]:
     """Those of a layer in a program of several, which wait for no layer before."""
     stores = 2 * COMPUTE + 1  # tokens of the layer before
@@ -168,15 +190,8 @@ def from_here(steps: Sequence[Step]) -> list[Step]:
     alone = list(steps)
     if first is not None and alone[first].what == "wait":
         takes = tuple(token for token in alone[first].takes if token != stores)
-        alone[first] = replace(alone[first], takes=takes)
+        alone[first] = alone[first]._replace(takes=takes)
     return alone
-
-
-def _idle_cycles(machine: Machine, steps: Sequence[Step]) -> int:
-    """How long a layer runs after its last load."""
-    times = times_of(machine, steps)
-    ends = [time.end_cycle for time in times if time.step.queue == LOAD]
-    return max(time.end_cycle for time in times) - max(ends, default=0)
 
 
 def written(

@@ -15,7 +15,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from explorer.npu.cost.steps import ON_CHIP, Bank, Step, Traffic, steps_of
 from explorer.npu.program.addresses import ANYWHERE, Addresses
@@ -61,8 +63,7 @@ class Prediction:
         return busy.most_common(1)[0][0]
 
 
-@dataclass(frozen=True)
-class StepTime:
+class StepTime(NamedTuple):
     """When a step runs, and what it waits for before."""
 
     step: Step
@@ -102,7 +103,14 @@ def micro_operation_bytes(steps: Iterable[Step]) -> int:
 
 def times_of(machine: Machine, steps: Sequence[Step]) -> tuple[StepTime, ...]:
     """When each step runs, in the order of the program."""
-    return _Timeline(machine, steps).run()
+    times: list[StepTime | None] = [None] * len(steps)
+    Timeline(machine, times).run(steps)
+    return tuple(time for time in times if time is not None)
+
+
+def end_cycle(machine: Machine, steps: Sequence[Step]) -> int:
+    """When the last step ends."""
+    return Timeline(machine).run(steps)
 
 
 def waits_of(machine: Machine, times: Iterable[StepTime]) -> dict[str, dict[str, int]]:
@@ -143,132 +151,146 @@ def _terms(steps: Iterable[Step], queues: list[str]) -> Iterator[CycleTerm]:
         yield CycleTerm(queue=queues[queue], name=what, count=len(members), cycles=cycles, why=why)
 
 
-@dataclass(frozen=True)
-class _Known:
-    """The first step of a queue."""
-
-    step: Step
-    cycle: int
-    """Before which it does not begin, whatever is free then."""
-    limits: list[tuple[str, int]]
-    """Of which that is the last, by cause."""
-
-
-class _Timeline:
+class Timeline:
     """When each step begins: the earliest of those that can, of several that of the first queue."""
 
-    def __init__(self, machine: Machine, steps: Sequence[Step]) -> None:
-        self.machine, self.steps = machine, steps
+    def __init__(self, machine: Machine, times: list[StepTime | None] | None = None) -> None:
+        """`times`: a list for the times of all steps; None where the end alone is wanted."""
+        self._machine, self._times = machine, times
         count = len(machine.queues)
-        self.waiting: list[deque[tuple[int, int]]] = [deque() for _ in range(count)]
+        self._left: deque[Step] = deque()
+        """Those that are in no queue yet."""
+        self._waiting: list[deque[tuple[int, int, Step]]] = [deque() for _ in range(count)]
         """By queue: when a step arrived, and its number in the program."""
-        self.ready = [0] * count
-        self.given: list[list[int]] = [[] for _ in range(2 * count)]
-        self.taken: list[list[int]] = [[] for _ in range(2 * count)]
-        self.channels = [[0] * engine.channels for engine in machine.dma_engines]
-        self.ports: dict[Bank, list[int]] = {
+        self._free = [deque([0] * queue.entries) for queue in machine.queues]
+        """By queue: when the entries became free that hold no step."""
+        self._ready = [0] * count
+        self._given: list[deque[int]] = [deque() for _ in range(2 * count)]
+        """By token: when those came that are not taken yet."""
+        self._room = [
+            # A token waits in the queue that takes it: forwards the next one, else the one before.
+            deque([0] * machine.queues[min(token // 2 + (token % 2 == 0), count - 1)].tokens)
+            for token in range(2 * count)
+        ]
+        """By token: when the places became free that hold none."""
+        self._channels = [[0] * engine.channels for engine in machine.dma_engines]
+        self._ports: dict[Bank, list[int]] = {
             (memory, bank): [0] * pad.ports
             for memory, pad in enumerate(machine.scratchpads)
             for bank in range(pad.banks)
         }
-        self.freed: list[deque[int]] = [deque() for _ in range(count)]
-        """When the entries of a queue that steps left became free; not yet taken again."""
-        self.fetched = self.fetch_cycle = 0
-        self.times: dict[int, StepTime] = {}
-        """By the step's number."""
-        self.known: list[_Known | None] = [None] * count
-        """By queue: of its first step, if the steps that it waits for have begun."""
+        self._fetched = self._fetch_cycle = 0
+        self._known: list[tuple[int, list[list[int]]] | None] = [None] * count
+        """By queue: of its first step, if the steps that it waits for have begun, the cycle before
+        which it does not begin, and what it occupies."""
+        self.end_cycle = 0
 
-    def run(self) -> tuple[StepTime, ...]:
-        for _ in self.steps:
+    def end_of(self, queue: int) -> int:
+        """When the last step of a queue ends, of those that have begun."""
+        return self._ready[queue]
+
+    def copy(self) -> Timeline:
+        """The same so far, for other steps after these."""
+        found = copy(self)
+        found._left = deque(self._left)
+        for name in ("_waiting", "_free", "_given", "_room"):
+            setattr(found, name, [deque(one) for one in getattr(self, name)])
+        found._ready = list(self._ready)
+        found._channels = [list(one) for one in self._channels]
+        found._ports = {bank: list(one) for bank, one in self._ports.items()}
+        found._known = [None] * len(self._known)  # found again, of the lists of the copy
+        return found
+
+    def run(self, steps: Sequence[Step], is_last: bool = True) -> int:
+        """The cycle in which the last of all steps ends. With others after them (`is_last`): as far
+        as these change nothing, which are the first of a queue as soon as it is empty."""
+        self._left.extend(steps)
+        waiting, known, queues = self._waiting, self._known, range(len(self._waiting))
+        while True:
             self._fetch()
-            cycle, queue = min(
-                (found, queue)
-                for queue in range(len(self.waiting))
-                if self.waiting[queue] and (found := self._earliest(queue)) >= 0
-            )
-            self._begin(queue, cycle)
-        return tuple(self.times[number] for number in range(len(self.steps)))
+            best, chosen = -1, -1
+            for queue in queues:
+                if not waiting[queue]:
+                    if not is_last and not self._left:
+                        return self.end_cycle
+                    continue
+                first = known[queue]
+                if first is None:
+                    first = known[queue] = self._first(queue)
+                    if first is None:
+                        continue
+                cycle, occupied = first
+                for places in occupied:
+                    free = min(places)
+                    if free > cycle:
+                        cycle = free
+                if chosen < 0 or cycle < best:
+                    best, chosen = cycle, queue
+            if chosen < 0:
+                assert not self._left and not any(waiting), "steps wait for each other"
+                return self.end_cycle
+            self._begin(chosen, best)
 
     def _fetch(self) -> None:
         """Hands steps to their queues while there is room; all wait for the next one's."""
-        while self.fetched < len(self.steps):
-            step = self.steps[self.fetched]
-            waiting = self.waiting[step.queue]
-            entries = self.machine.queues[step.queue].entries
-            if len(waiting) >= entries:
-                return
-            self.fetch_cycle += self.machine.instructions.fetch_cycles
-            freed = self.freed[step.queue]
-            if len(waiting) + len(freed) >= entries:
-                self.fetch_cycle = max(self.fetch_cycle, freed.popleft())
-            waiting.append((self.fetch_cycle, self.fetched))
-            self.fetched += 1
+        left, fetch_cycles = self._left, self._machine.instructions.fetch_cycles
+        while left and (free := self._free[left[0].queue]):
+            step = left.popleft()
+            self._fetch_cycle = max(self._fetch_cycle + fetch_cycles, free.popleft())
+            self._waiting[step.queue].append((self._fetch_cycle, self._fetched, step))
+            self._fetched += 1
 
-    def _earliest(self, queue: int) -> int:
-        """When its first step can begin; -1: not known yet."""
-        known = self.known[queue]
-        if known is None:
-            known = self.known[queue] = self._first(queue)
-            if known is None:
-                return -1
-        cycle, step = known.cycle, known.step
-        if step.dma >= 0:
-            cycle = max(cycle, min(self.channels[step.dma]))
-        for bank in step.banks:
-            free = min(self.ports[bank])
-            if free > cycle:
-                cycle = free
-        return cycle
-
-    def _first(self, queue: int) -> _Known | None:
+    def _first(self, queue: int) -> tuple[int, list[list[int]]] | None:
         """Of the first step in a queue, what no step of another queue changes any more."""
-        arrival, place = self.waiting[queue][0]
-        step = self.steps[place]
-        limits = [("fetch", arrival)]
+        cycle, _, step = self._waiting[queue][0]
+        given, room = self._given, self._room
+        cycle = max(cycle, self._ready[queue])
         for token in step.takes:
-            number = len(self.taken[token])
-            if number >= len(self.given[token]):
+            if not given[token]:
                 return None
-            limits.append(("token", self.given[token][number]))
+            cycle = max(cycle, given[token][0])
         for token in step.gives:
-            # A token waits in the queue that takes it: forwards the next one, else the one before.
-            taker = token // 2 + (token % 2 == 0)
-            number = len(self.given[token]) - self.machine.queues[taker].tokens
-            if number >= len(self.taken[token]):
+            if not room[token]:
                 return None
-            if number >= 0:
-                limits.append(("room", self.taken[token][number]))
-        cycle = max(self.ready[queue], *(limit for _, limit in limits))
-        return _Known(step, cycle, limits)
+            cycle = max(cycle, room[token][0])
+        occupied = [self._ports[bank] for bank in step.banks]
+        if step.dma >= 0:
+            occupied.append(self._channels[step.dma])
+        return cycle, occupied
 
-    def _waits(self, queue: int, known: _Known) -> Iterator[tuple[str, int]]:
+    def _waits(self, queue: int) -> Iterator[tuple[str, int]]:
         """What the first step waits for before it begins."""
-        limits = list(known.limits)
-        if known.step.dma >= 0:
-            limits.append(("channel", min(self.channels[known.step.dma])))
-        limits += [("bank", min(self.ports[bank])) for bank in known.step.banks]
-        cycle = self.ready[queue]
+        arrival, _, step = self._waiting[queue][0]
+        limits = [("fetch", arrival)]
+        limits += [("token", self._given[token][0]) for token in step.takes]
+        limits += [("room", self._room[token][0]) for token in step.gives]
+        if step.dma >= 0:
+            limits.append(("channel", min(self._channels[step.dma])))
+        limits += [("bank", min(self._ports[bank])) for bank in step.banks]
+        cycle = self._ready[queue]
         for cause, limit in limits:
             if limit > cycle:
                 yield cause, limit - cycle
                 cycle = limit
 
     def _begin(self, queue: int, cycle: int) -> None:
-        known = self.known[queue]
+        known = self._known[queue]
         assert known is not None
-        _, place = self.waiting[queue].popleft()
-        step, end = known.step, cycle + known.step.cycles
-        self.times[place] = StepTime(step, cycle, end, tuple(self._waits(queue, known)))
-        self.known[queue] = None
+        waits = () if self._times is None else tuple(self._waits(queue))
+        _, number, step = self._waiting[queue].popleft()
+        end = cycle + step.cycles
+        if self._times is not None:
+            self._times[number] = StepTime(step, cycle, end, waits)
+        self._known[queue] = None
         for token in step.takes:
-            self.taken[token].append(cycle)
+            self._given[token].popleft()
+            self._room[token].append(cycle)
         for token in step.gives:
-            self.given[token].append(end)
-        busy = [self.ports[bank] for bank in step.banks]
-        if step.dma >= 0:
-            busy.append(self.channels[step.dma])
-        for places in busy:
+            self._room[token].popleft()
+            self._given[token].append(end)
+        for places in known[1]:
             places[places.index(min(places))] = end
-        self.ready[queue] = end
-        self.freed[queue].append(cycle)
+        self._ready[queue] = end
+        self._free[queue].append(cycle)
+        if end > self.end_cycle:
+            self.end_cycle = end

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from explorer.npu.cost.dram import moved_bytes, row_cycles
 from explorer.npu.program.stream import Stream
@@ -39,8 +40,7 @@ Ends = tuple[int, int]
 """The least and the greatest index of some micro-operations."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Step:
+class Step(NamedTuple):
     """One instruction."""
 
     queue: int
@@ -86,22 +86,23 @@ class Traffic:
 def steps_of(stream: Stream) -> tuple[list[Step], Traffic]:
     """Of a layer that is not written yet, in the order of the program."""
     stream.complete()
-    return steps_in(stream)
+    (steps,), traffic = steps_in(stream, [stream.instructions])
+    return steps, traffic
 
 
 def steps_in(
-    stream: Stream, instructions: Sequence[Instruction] | None = None
-) -> tuple[list[Step], Traffic]:
-    """Of one that is, or of its instructions in another order."""
+    stream: Stream, orders: Sequence[Sequence[Instruction]]
+) -> tuple[list[list[Step]], Traffic]:
+    """Of one that is, in some orders of its instructions, which move as much."""
     reader = _Reader(stream)
-    mine = stream.instructions if instructions is None else instructions
-    steps = [reader.step(op) for op in mine]
+    found = [[reader.step(op) for op in orders[0]]]
     traffic = Traffic(
         macs=reader.macs,
         loaded_bytes={c: n for c, n in reader.loaded.items() if n and c != "micro_operations"},
         stored_bytes={c: n for c, n in reader.stored.items() if n},
     )
-    return steps, traffic
+    found += [[reader.step(op) for op in order] for order in orders[1:]]
+    return found, traffic
 
 
 class _Reader:
@@ -112,6 +113,8 @@ class _Reader:
         """Of each load of micro-operations, the newest last: where in the scratchpad it begins, and
         from there to the number of the operation that lies at a place."""
         self.known: dict[tuple[int, int], tuple[Ends, Ends, Ends]] = {}
+        self.loops: dict[int, Step] = {}
+        """By the identity of an instruction."""
         self.macs = 0
         self.loaded: Counter[str] = Counter()
         self.stored: Counter[str] = Counter()
@@ -120,7 +123,9 @@ class _Reader:
         if isinstance(op, Transfer):
             return self._transfer(op)
         if isinstance(op, Loop):
-            return self._loop(op)
+            if id(op) not in self.loops:
+                self.loops[id(op)] = self._loop(op)
+            return self.loops[id(op)]
         queue = self.machine.queue_of_engine(self.machine.matrix.name)
         takes, gives = _tokens(op, queue)
         return Step(queue=queue, what="finish", cycles=1, fixed_cycles=1, takes=takes, gives=gives)

@@ -87,10 +87,11 @@ def _bytes_of(region: Region, machine: Machine) -> Bytes:
 
 
 def joined(
-    stream: Stream, before: Before | None, is_last: bool
-) -> tuple[list[Instruction], list[int]]:
+    stream: Stream, before: Before | None, is_last: bool, has_plain: bool = False
+) -> list[tuple[list[Instruction], list[int]]]:
     """The instructions of a written layer in a program of several, and the owner of each;
-    `before`: None of the first layer. Only the last one ends the program."""
+    `before`: None of the first layer. Only the last one ends the program. `has_plain`: also without
+    prefetched constants, where that is another program; what both have are the same objects."""
     instructions, owners = list(stream.instructions), list(stream.owners)
     if before is not None and stream.opening >= 0:  # the barrier takes its place
         del instructions[stream.opening : stream.opening + 2]
@@ -99,8 +100,20 @@ def joined(
         assert isinstance(instructions.pop(), Finish)
         owners.pop()
     if before is None:
-        return instructions, owners
+        return [(instructions, owners)]
     instructions = moved_micro_operations(instructions, _micro_begin(stream, instructions, before))
+    found = [_with_head(stream, instructions, owners, before)]
+    if has_plain:
+        plain = _with_head(stream, instructions, owners, before.plain)
+        found += [plain] if plain[0] != found[0][0] else []
+    return found
+
+
+def _with_head(
+    stream: Stream, instructions: Sequence[Instruction], owners: Sequence[int], before: Before
+) -> tuple[list[Instruction], list[int]]:
+    """In the order of a program in which a layer is before."""
+    instructions = list(instructions)
     ahead, fetched = _ahead(stream, instructions, before)
     head = head_of(stream, instructions, before.tail_cycles, before.stored)
     early = [*ahead, *(index for index in head if index not in fetched)]

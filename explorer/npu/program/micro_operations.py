@@ -102,6 +102,8 @@ def join_micro_loads(
 
 def moved_micro_operations(instructions: Sequence[Instruction], by: int) -> list[Instruction]:
     """The same with all micro-operations so many elements later in their scratchpad."""
+    if not by:
+        return list(instructions)
     found: list[Instruction] = []
     for op in instructions:
         if isinstance(op, Load) and op.memory == MICRO and op.x_size:

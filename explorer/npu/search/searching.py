@@ -22,7 +22,7 @@ from typing import Literal
 
 import numpy as np
 
-from explorer.npu.cost.prediction import predict_steps
+from explorer.npu.cost.prediction import end_cycle
 from explorer.npu.cost.steps import steps_of
 from explorer.npu.layers.convolution import Convolution
 from explorer.npu.layers.layer import Layer, LayerError, RoomError
@@ -198,7 +198,7 @@ class _Run:
 
     def take(self, tiled: Tiled, bound: int = 0) -> None:
         steps, traffic = steps_of(write_layer(tiled))
-        cycles = predict_steps(self.machine, steps, traffic).cycles
+        cycles = end_cycle(self.machine, steps)
         self.runs += 1
         if len(self.points) < MAX_POINTS or cycles < self.cycles:
             choices = tuple(tiles_of(tiled).items())

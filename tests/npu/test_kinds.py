@@ -1,6 +1,7 @@
 """Random layers of all kinds on random machines: bit-equal, within memories, predicted exactly."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from xdsl.dialects.builtin import IntegerType
 from xdsl.dialects.test import TestOp
 
 sys.path.insert(0, str(Path(__file__).parent))
-from npu_layers import compared, convolution
+from npu_layers import compared, convolution, machine
 from npu_machines import machines
 
 from explorer.ir.requantization import Requantization, fixed_point
@@ -32,6 +33,8 @@ from explorer.npu import (
 from explorer.npu.layers.averages import average
 from explorer.npu.layers.lines import MAX_IMMEDIATE
 from explorer.npu.layers.partition import merged, over_pictures
+from explorer.npu.program.compiling import tile_layer
+from explorer.npu.program.ir_layers import tiles_of
 
 # Shrinking would run thousands of simulations.
 PHASES = set(Phase) - {Phase.shrink}
@@ -120,7 +123,7 @@ def wide(data, found, random):
                         outputs=data.draw(st.integers(1, 12)), size=sizes(data, least=3),
                         kernel=sizes(data, most=3), pads=(1, 0, 0, 1), rescaling=None)  # fmt: skip
     weights = random.integers(-2 * half, 2 * half, layer.weights.shape)
-    return Convolution(**{**vars(layer), "weights": weights})
+    return replace(layer, weights=weights)
 
 
 def averages(data, found, random):
@@ -223,3 +226,26 @@ def test_random_layers_of_every_kind(kind, data, seed):
 @settings(deadline=None, max_examples=60, phases=PHASES)
 def test_many_random_layers_of_every_kind(kind, data, seed):
     compared_random(data, kind, seed)
+
+
+@pytest.mark.parametrize("target", ["mac-128", "tiny-8", "vta-16"])
+def test_pieces_have_the_tiles_that_each_has_by_itself(target):
+    """They read one or both of two channels of different blocks, and two parts at once."""
+    found, ones = machine(target), np.eye(40, dtype=np.int64)
+    pieces = []
+    for _number, rows in enumerate(([0], [9], [17, 3], [39], [1], [30, 31], [8, 0])):
+        for parts in ((), (24, 16)):
+            scaling = Rescaling(how=None, multipliers=np.ones(1), shifts=np.zeros(1))
+            pieces.append((
+                Convolution(
+                    name="piece", input_shape=(40, 2, 9), bias=np.zeros(1, np.int64),
+                    weights=ones[rows].sum(axis=0)[None, :, None, None], rescaling=scaling,
+                    parts=parts, placement=Placement(size=(28, 9), offset=(len(pieces) * 2, 0)),
+                ), (0, 1) if parts else (2,),
+            ))  # fmt: skip
+    layer = merged("layer", pieces)
+    tiled = tile_layer(layer, found)
+    for piece, mine in zip(layer.pieces, tiled.tiled, strict=True):
+        alone = tile_layer(piece.layer, found, buffers=tiled.buffers)
+        assert tiles_of(mine) == tiles_of(alone) and mine.regions == alone.regions
+        assert mine.bands == alone.bands and mine.layer.placement == piece.layer.placement

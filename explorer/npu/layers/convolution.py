@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -99,7 +100,7 @@ class Convolution:
         """What outputs are combined with."""
         return None if self.combined is None else Tensor(name="other", shape=self.output_shape)
 
-    @property
+    @cached_property
     def pictures(self) -> tuple[Tensor, ...]:
         """What windows read: one named input, or input0, input1 and so on."""
         channels, height, width = self.input_shape
@@ -129,11 +130,11 @@ class Convolution:
         shape = (channels, height, width)
         return Tensor(name="output", shape=shape, is_wide=self.rescaling is None)
 
-    @property
+    @cached_property
     def kernel(self) -> tuple[int, int]:
         return self.weights.shape[2], self.weights.shape[3]
 
-    @property
+    @cached_property
     def output_shape(self) -> Shape:
         """Of what is computed, wherever it is placed."""
         sizes = []
@@ -153,7 +154,7 @@ class Convolution:
         """Whether sums are requantized: else they stay, or are outputs as they are."""
         return self.rescaling is not None and self.rescaling.how is not None
 
-    @property
+    @cached_property
     def is_sparse(self) -> bool:
         """Whether blocks of weights may be left out: it has groups, or most weights are 0."""
         kept = int(np.count_nonzero(self.weights))

@@ -7,7 +7,8 @@ writes, and constants that several have lie in memory once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Hashable
+from dataclasses import dataclass, fields, is_dataclass, replace
 
 import numpy as np
 
@@ -55,6 +56,25 @@ class Pieces:
         """The outputs, i64: each is 0 where others write."""
         found = [piece.layer.run(*(inputs[n] for n in piece.reads)) for piece in self.pieces]
         return np.sum(found, axis=0)
+
+
+def form_of(layer: Convolution) -> Hashable:
+    """Equal for pieces that differ in their names, in where they read and write, and in numbers of
+    weights alone."""
+    placement = layer.placement and replace(layer.placement, offset=(0, 0))
+    plain = replace(
+        layer, name="", placement=placement, within=layer.within[:1], weights=layer.weights[:0]
+    )
+    return layer.weights.shape, _content(plain)
+
+
+def _content(value: object) -> Hashable:
+    """Equal for equal values, arrays included."""
+    if isinstance(value, np.ndarray):
+        return value.shape, value.dtype.str, value.tobytes()
+    if is_dataclass(value):
+        return type(value), *(_content(getattr(value, one.name)) for one in fields(value))
+    return tuple(map(_content, value)) if isinstance(value, tuple) else value
 
 
 def merged(name: str, layers: list[tuple[Convolution, tuple[int, ...]]]) -> Pieces:

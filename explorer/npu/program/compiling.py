@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,12 +14,12 @@ from explorer.npu.layers.convolution import Convolution
 from explorer.npu.layers.elementwise import Elementwise, flattened_elementwise
 from explorer.npu.layers.layer import Layer, LayerError, RoomError
 from explorer.npu.layers.matrices import MatrixProduct, Transposition
-from explorer.npu.layers.partition import Pieces
+from explorer.npu.layers.partition import Pieces, form_of
 from explorer.npu.layers.requantization_parameters import with_own_factors
 from explorer.npu.layers.rows import RowLayer
 from explorer.npu.layers.windows import WindowLayer
 from explorer.npu.program.addresses import ANYWHERE, Addresses, Placed
-from explorer.npu.program.convolution import ConvolutionWriter, flattened, narrowed, places_of
+from explorer.npu.program.convolution import flattened, narrowed, write_convolution
 from explorer.npu.program.elementwise import ElementwiseWriter
 from explorer.npu.program.matrices import MatrixWriter
 from explorer.npu.program.partition import PiecesWriter, TiledPieces
@@ -34,6 +34,7 @@ from explorer.npu.tiling.convolution import (
     cuttable,
     placed,
     tile_convolution,
+    tile_cut,
 )
 from explorer.npu.tiling.matrices import TiledMatrices, tile_matrices
 from explorer.npu.tiling.vector import TiledVectors, tile_vectors, vector_problem
@@ -184,7 +185,7 @@ def with_machine(tiled: Tiled, machine: Machine) -> Tiled:
     """The same tiles on another machine that has their places; weights stay coded, or as they
     are."""
     if isinstance(tiled, TiledPieces):
-        return replace(tiled, tiled=tuple(replace(one, machine=machine) for one in tiled.tiled))
+        return tiled.on(machine)
     return replace(tiled, machine=machine)
 
 
@@ -215,9 +216,23 @@ def as_computed(
 
 def _tiled(layer: Layer, machine: Machine, buffers: int, sizes: Sequence[int] | None) -> Tiled:
     if isinstance(layer, Pieces):  # each is cut by itself
-        found = [_tiled(piece.layer, machine, buffers, None) for piece in layer.pieces]
-        return TiledPieces(layer=layer, tiled=tuple(t for t in found if isinstance(t, TiledLayer)))
+        return TiledPieces(layer=layer, tiled=tuple(_tiled_pieces(layer, machine, buffers)))
     return _cut(as_computed(layer, machine), machine, buffers, sizes)
+
+
+def _tiled_pieces(layer: Pieces, machine: Machine, buffers: int) -> Iterator[TiledLayer]:
+    """Pieces that are cut alike have the same tiles."""
+    known: dict[Hashable, TiledLayer] = {}
+    for piece in layer.pieces:
+        computed = as_computed(piece.layer, machine)
+        assert isinstance(computed, Convolution)
+        cut = cuttable(computed, machine)
+        form = form_of(computed), cut.form
+        if form not in known:
+            known[form] = tile_cut(cut, buffers)
+        yield replace(
+            known[form], layer=computed, bands=cut.bands, repeated=cut.repeated, coding=cut.coding
+        )
 
 
 def _cut(layer: Layer, machine: Machine, buffers: int, sizes: Sequence[int] | None) -> Tiled:
@@ -236,7 +251,7 @@ def _vector_layer(layer: Layer) -> VectorLayer:
 def write_layer(tiled: Tiled, addresses: Addresses = ANYWHERE) -> Stream:
     """What will write the instructions of a tiled layer."""
     if isinstance(tiled, TiledLayer):
-        return ConvolutionWriter(tiled, places_of(tiled, addresses))
+        return write_convolution(tiled, addresses)
     if isinstance(tiled, TiledPieces):
         return PiecesWriter(tiled, addresses)
     if isinstance(tiled, TiledMatrices):

@@ -29,7 +29,7 @@ from explorer.npu.program.requirements import shifted_of
 from explorer.npu.program.stream import Stream
 from explorer.npu.program.taps import TapLoops, loops_of_taps
 from explorer.npu.program.transfers import Block
-from explorer.npu.program.weights import coded_weights, weight_loads
+from explorer.npu.program.weights import CodedWeights, coded_weights, weight_loads
 from explorer.npu.tiling import layouts
 from explorer.npu.tiling.bands import output_blocks
 from explorer.npu.tiling.chunks import Chunk
@@ -100,11 +100,14 @@ def fetches_others(tiled: TiledLayer, chunks: Sequence[Chunk]) -> bool:
     return True
 
 
-def constant_sizes(tiled: TiledLayer) -> dict[str, tuple[str, int]]:
-    """Content and size in bytes of weights, and of biases and factors."""
+CONSTANTS = ("weights", "constants")
+"""Names of what never changes: weights, and biases and factors."""
+
+
+def constant_sizes(tiled: TiledLayer, found: CodedWeights | None) -> dict[str, tuple[str, int]]:
+    """Content and size in bytes of weights, and of biases and factors; `found`: coded weights."""
     layer, machine = tiled.layer, tiled.machine
     per_block = constants_per_block(layer, machine)
-    found = coded_weights(tiled)
     weights = tiled.weight_elements if found is None else found.elements
     sizes = {
         "weights": (tiled.weight_content, weights),
@@ -119,29 +122,34 @@ def constant_sizes(tiled: TiledLayer) -> dict[str, tuple[str, int]]:
 
 def constants_of(tiled: TiledLayer) -> dict[str, np.ndarray]:
     """Bytes of weights, and of biases and factors."""
-    layer, machine, found = tiled.layer, tiled.machine, coded_weights(tiled)
+    layer, machine, found = tiled.layer, tiled.machine, coded_weights(tiled, tiled.chunks())
+    weights = layouts.weights_of(layer, machine, tiled.bands, tiled.repeated)
     return {
-        "weights": layouts.weights(layer, machine) if found is None else found.data(),
+        "weights": weights if found is None else found.data(),
         "constants": layouts.constants(layer, machine),
     }
 
 
-def places_of(tiled: TiledLayer, addresses: Addresses) -> dict[str, Placed]:
-    """Where tensors and constants lie."""
-    layer = tiled.layer
-    tensors = (*layer.inputs, layer.output)
-    return place(layer.name, tiled.machine, tensors, constant_sizes(tiled), addresses)
+def write_convolution(tiled: TiledLayer, addresses: Addresses) -> ConvolutionWriter:
+    """What will write its instructions, with tensors and constants at such addresses."""
+    layer, chunks = tiled.layer, tiled.chunks()
+    coded, tensors = coded_weights(tiled, chunks), (*layer.inputs, layer.output)
+    sizes = constant_sizes(tiled, coded)
+    places = place(layer.name, tiled.machine, tensors, sizes, addresses)
+    return ConvolutionWriter(tiled, places, chunks, coded)
 
 
 class ConvolutionWriter(Stream):
     """Instructions while they are written."""
 
-    def __init__(self, tiled: TiledLayer, places: Mapping[str, Placed]) -> None:
+    def __init__(
+        self, tiled: TiledLayer, places: Mapping[str, Placed], chunks: Sequence[Chunk],
+        coded: CodedWeights | None,
+    ) -> None:  # fmt: skip
         self.tiled, self.layer = tiled, tiled.layer
         layer, machine = tiled.layer, tiled.machine
-        self.chunks = tiled.chunks()
+        self.chunks, self.coded = chunks, coded
         self.constants_of: range | None = None
-        self.coded = coded_weights(tiled)
         self.each = constants_per_block(layer, machine)
         self.borders = borders(layer, machine)
         self.most_padding = most_padding(machine)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -10,8 +11,15 @@ import numpy as np
 from explorer.npu.layers.partition import Pieces
 from explorer.npu.layers.tensors import Tensor
 from explorer.npu.program.addresses import Addresses, Placed, place
-from explorer.npu.program.convolution import ConvolutionWriter, constant_sizes, constants_of
+from explorer.npu.program.convolution import (
+    CONSTANTS,
+    ConvolutionWriter,
+    constant_sizes,
+    constants_of,
+)
 from explorer.npu.program.stream import Stream, barrier
+from explorer.npu.program.weights import CodedWeights, coded_weights
+from explorer.npu.tiling.chunks import Chunk
 from explorer.npu.tiling.convolution import TiledLayer
 from explorer.targets.npu.machine import Machine
 
@@ -34,6 +42,13 @@ class TiledPieces:
     @property
     def count(self) -> int:
         return len(self.tiled)
+
+    def on(self, machine: Machine) -> TiledPieces:
+        """The same on a machine that has their places, and reads constants as this one does."""
+        found = replace(self, tiled=tuple(replace(one, machine=machine) for one in self.tiled))
+        if "constants" in vars(self):
+            vars(found)["constants"] = self.constants
+        return found
 
     @cached_property
     def constants(self) -> SharedConstants:
@@ -58,12 +73,18 @@ def _shared_constants(made: TiledPieces) -> SharedConstants:
     known: dict[tuple[str, bytes], str] = {}
     for index, tiled in enumerate(made.tiled):
         data = constants_of(tiled)
-        for name, size in constant_sizes(tiled).items():
+        sizes = constant_sizes(tiled, _chunks_of(tiled)[1])
+        for name, size in sizes.items():
             one = known.setdefault((name, data[name].tobytes()), f"{name}{index}")
             found.places[index, name] = one
             if one not in found.sizes:
                 found.sizes[one], found.data[one] = size, data[name]
     return found
+
+
+def _chunks_of(tiled: TiledLayer) -> tuple[Sequence[Chunk], CodedWeights | None]:
+    chunks = tiled.chunks()
+    return chunks, coded_weights(tiled, chunks)
 
 
 class PiecesWriter(Stream):
@@ -77,7 +98,7 @@ class PiecesWriter(Stream):
         places = place(layer.name, machine, tensors, self.shared.sizes, addresses)
         super().__init__(machine, places, machine.depth("micro_operations"))
         self.writers = [
-            ConvolutionWriter(tiled, self._places_of(index, tiled, places))
+            ConvolutionWriter(tiled, self._places_of(index, tiled, places), *_chunks_of(tiled))
             for index, tiled in enumerate(made.tiled)
         ]
 
@@ -90,7 +111,7 @@ class PiecesWriter(Stream):
             tensor.name: places[f"input{number}"]
             for number, tensor in zip(piece.reads, tiled.layer.inputs, strict=True)
         }
-        own = {name: places[self.shared.places[index, name]] for name in constant_sizes(tiled)}
+        own = {name: places[self.shared.places[index, name]] for name in CONSTANTS}
         rest = {name: places[name] for name in ("output", "micro_operations")}
         return {**inputs, **own, **rest}
 

@@ -1,7 +1,7 @@
 """Loads of a convolution's weights, and where these lie once they are coded.
 
     weight_loads(tiled, chunk)       what a chunk loads, counted from the layer's first weight
-    coded_weights(tiled)             of all loads: blocks, one after the other; None: as they are
+    coded_weights(tiled, chunks)     of all loads: blocks, one after the other; None: as they are
 
 A load brings one block, so that blocks follow the tiles. One that would not get smaller lies as it
 is, its rows one after the other.
@@ -9,7 +9,7 @@ is, its rows one after the other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -83,7 +83,7 @@ def weight_loads(tiled: TiledLayer, chunk: Chunk) -> Iterator[Load]:
         )  # fmt: skip
 
 
-def coded_weights(tiled: TiledLayer) -> CodedWeights | None:
+def coded_weights(tiled: TiledLayer, chunks: Iterable[Chunk]) -> CodedWeights | None:
     """None where the machine decodes none, and where blocks would share weights."""
     coding = tiled.coding
     if coding is None:
@@ -91,7 +91,7 @@ def coded_weights(tiled: TiledLayer) -> CodedWeights | None:
     places: dict[Key, tuple[int, int]] = {}
     known: set[tuple[int, int, int]] = set()
     end = 0
-    for chunk in tiled.chunks():
+    for chunk in chunks:
         name = chunk.band, chunk.outputs.start, chunk.first_input
         if name in known:
             continue

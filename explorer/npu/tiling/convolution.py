@@ -9,7 +9,7 @@ and of these the ones with the fewest chunks.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -299,8 +299,14 @@ def tile_convolution(
     `sizes`: rows, columns, blocks of outputs, blocks of inputs. Raises `RoomError` with the
     shortfall.
     """
-    smallest = None
-    cut = cuttable(layer, machine)
+    return tile_cut(cuttable(layer, machine), buffers, sizes)
+
+
+def tile_cut(
+    cut: Cuttable, buffers: int = BUFFERS, sizes: Sequence[int] | None = None
+) -> TiledLayer:
+    """`tile_convolution`."""
+    smallest, machine = None, cut.machine
     candidates = [sizes] if sizes is not None else _candidates(cut)
     sides = sorted({cut.side_by_side, 1}, reverse=True)
     possible: list[tuple[tuple[int, int], tuple[int, ...], TiledLayer]] = []
@@ -360,6 +366,20 @@ class Cuttable:
         return self.bands[0].own > 0
 
     @property
+    def form(self) -> Hashable:
+        """Equal where blocks of weights are cut alike, whatever their numbers: for the same layer
+        without its weights tiles of equal sizes are equal then."""
+        side = self.side_by_side
+        first = min(number for band in self.bands for number in band.inputs) // side * side
+        shift = 0 if self.layer.parts else first
+        bands = tuple(
+            (band.outputs, band.own, tuple(number - shift for number in band.inputs))
+            for band in self.bands
+        )
+        elements = None if self.repeated is None else len(self.repeated.elements)
+        return bands, elements, self.partials, self.coding is None
+
+    @property
     def side_by_side(self) -> int:
         """Blocks of inputs that lie side by side in global memory."""
         return channels_per_block(self.machine) // self.machine.rows
@@ -374,8 +394,8 @@ class Cuttable:
 
 def cuttable(layer: Convolution, machine: Machine) -> Cuttable:
     """What tiles of all sizes have in common."""
-    held = repeated(layer, machine)
     found = bands(layer, machine)
+    held = repeated(layer, machine, found)
     partials = partial_sums(layer, machine, held)
     shares_tiles = held is None or partials > 1 or is_total(layer, machine)
     if shares_tiles and has_diagonals(layer, machine):

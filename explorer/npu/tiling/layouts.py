@@ -11,6 +11,7 @@ their blocks of columns x rows differ: these lie in memory once, and so they do 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,25 +47,32 @@ def has_diagonals(layer: Convolution, machine: Machine) -> bool:
 
 def weights(layer: Convolution, machine: Machine) -> np.ndarray:
     """Bytes of a layer's weights: of repeated ones those that differ."""
-    found = repeated(layer, machine)
-    if found is None and has_diagonals(layer, machine):
+    found = bands(layer, machine)
+    return weights_of(layer, machine, found, repeated(layer, machine, found))
+
+
+def weights_of(
+    layer: Convolution, machine: Machine, found: Sequence[Band], held: Repeated | None
+) -> np.ndarray:
+    """`weights` of such bands; `held`: those that are repeated."""
+    if held is not None:
+        return packed(held.elements, machine.weight_bits)
+    if has_diagonals(layer, machine):
         return packed(_diagonals(layer, machine), machine.weight_bits)
-    elements = _elements(layer, machine) if found is None else found.elements
-    return packed(elements, machine.weight_bits)
+    return packed(_elements(layer, machine, found), machine.weight_bits)
 
 
-def repeated(layer: Convolution, machine: Machine) -> Repeated | None:
-    """None where weights are read as they come."""
+def repeated(layer: Convolution, machine: Machine, found: Sequence[Band]) -> Repeated | None:
+    """None where weights are read as they come. `found`: the layer's bands."""
     if layer.weights.min() < 0 or layer.weights.max() > 1:
         return None
-    elements = _elements(layer, machine)
+    elements = _elements(layer, machine, found)
     keys = [row.tobytes() for row in np.packbits(elements.reshape(len(elements), -1) > 0, axis=1)]
     places = {key: place for place, key in enumerate(keys)}
     if len(places) > MAX_DISTINCT or 2 * len(places) > len(keys):
         return None
     numbers = {key: number for number, key in enumerate(sorted(places))}
     index = np.array([numbers[key] for key in keys])
-    found = bands(layer, machine)
     ends = [*(band.first_weight for band in found[1:]), len(index)]
     patterns = {
         index[band.first_weight : end].tobytes() for band, end in zip(found, ends, strict=True)
@@ -74,12 +82,12 @@ def repeated(layer: Convolution, machine: Machine) -> Repeated | None:
     return Repeated(elements=elements[[places[key] for key in numbers]], index=index)
 
 
-def _elements(layer: Convolution, machine: Machine) -> np.ndarray:
+def _elements(layer: Convolution, machine: Machine, found: Sequence[Band]) -> np.ndarray:
     """i64 of [element, column, row], all of them in order."""
     ins = input_blocks(layer, machine)
     parts = [
         _of_block(layer, machine, band, block, ins).reshape(-1, machine.columns, machine.rows)
-        for band in bands(layer, machine)
+        for band in found
         for block in band.outputs
     ]
     return np.concatenate(parts)

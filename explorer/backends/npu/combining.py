@@ -29,12 +29,12 @@ from explorer.ir.rewriting.copying import copy_operation
 from explorer.ir.rewriting.passes import KNOBS, EventLog, Pass
 from explorer.ir.structure import value_name
 from explorer.memory.planners import GreedyPlanner, Planner
-from explorer.npu.cost.prediction import predict
 from explorer.npu.layers.combining import combined_with, combining_problem
 from explorer.npu.layers.convolution import Convolution
 from explorer.npu.layers.elementwise import Elementwise
 from explorer.npu.layers.fields import described
 from explorer.npu.layers.layer import LayerError
+from explorer.npu.program.addresses import ANYWHERE
 from explorer.npu.program.ir_layers import tiles_of
 from explorer.npu.search.searching import Found, SearchRecord
 from explorer.results.decisions import COMBINED, TILES
@@ -188,8 +188,9 @@ def _combination_of(
             searched = lowered.searched.of(layer)
         except LayerError as error:
             return replace(one, reason=error.message)
-        alone = predict(mine.tiled).cycles + predict(own.tiled).cycles
-        more = predict(searched.tiled).cycles - alone
+        compared = (searched.tiled, mine.tiled, own.tiled)
+        together, *apart = (lowered.streams.cycles(tiled, ANYWHERE) for tiled in compared)
+        more = together - sum(apart)
         reason = f"one layer would take {more} cycles more than two" if more > 0 else ""
         return replace(one, layer=layer, searched=searched, reason=reason)
     return declined

@@ -35,7 +35,6 @@ from explorer.ir.rewriting import OVERRIDDEN, RecordedRewriter, Rewrite, Rewrite
 from explorer.ir.rewriting.passes import EventLog, Pass
 from explorer.ir.structure import value_name
 from explorer.memory.planners import GreedyPlanner, Planner
-from explorer.npu.cost.prediction import predict
 from explorer.npu.layers.convolution import Convolution
 from explorer.npu.layers.layer import Layer, LayerError
 from explorer.npu.layers.tensors import alignment_bytes
@@ -46,7 +45,6 @@ from explorer.npu.program.compiling import (
     Tiled,
     tile_as,
     with_machine,
-    write_layer,
 )
 from explorer.npu.program.ir_layers import tiles_of
 from explorer.npu.program.rooms import (
@@ -98,7 +96,7 @@ class GroupLayers(Pass):
         options: RewriteOptions,
         events: EventLog,
     ) -> None:
-        kept, declined = self._kept(function, rewriter, options)
+        kept, declined, _ = self._kept(function, rewriter, options)
         makers = {value_name(op.output): op for op in kept.layers}
         for name, reason in declined.items():
             events.decline(KEEP, makers[name], reason, EXPLANATION)
@@ -109,15 +107,15 @@ class GroupLayers(Pass):
     ) -> int:
         """Of a function as this pass would leave it; as it is, where the pass does not run."""
         if moves_on_chip(self.machine) and options.decision(GROUPS) is not False:
-            return self._kept(function, rewriter, options)[0].program_cycles
+            return self._kept(function, rewriter, options)[2]
         steps = tensors_of(function, self.machine).steps
         layers = {identity_of(op): op for op in function.body.block.ops if isinstance(op, LayerOp)}
         return _Kept(self, [layers[step] for step in steps], rewriter, options).program_cycles
 
     def _kept(
         self, function: func.FuncOp, rewriter: RecordedRewriter, options: RewriteOptions
-    ) -> tuple[_Kept, dict[str, str]]:
-        """What stays, and of what does not the reason."""
+    ) -> tuple[_Kept, dict[str, str], int]:
+        """What stays, of what does not the reason, and cycles of the program."""
         layers = {identity_of(op): op for op in function.body.block.ops if isinstance(op, LayerOp)}
         makers = {value_name(op.output): op for op in layers.values()}
         tensors = tensors_of(function, self.machine)
@@ -134,14 +132,14 @@ class GroupLayers(Pass):
         left = {name: one for name, one in candidates.items() if name not in declined}
         # Combining asks for the same program before.
         known = None if options.decisions else self.lowered.groups
-        text = str(function)
-        if known is None or text not in known:
+        key = self.lowered.program_key(function)
+        if known is None or key not in known:
             found = kept.best(left)
             if known is None:
                 known = {}
-            known[text] = GroupedProgram(kept.made, found)
-        declined |= kept.take_known(known[text])
-        return kept, declined
+            known[key] = GroupedProgram(kept.made, found, kept.cost(found)[0])
+        declined |= kept.take_known(known[key])
+        return kept, declined, known[key].cycles
 
 
 def _order(buffer: BufferLifetime) -> tuple[int, int]:
@@ -175,6 +173,7 @@ class GroupedProgram:
 
     made: Sequence[TiledOperation]
     way: _Way
+    cycles: int
 
 
 class _Kept:
@@ -191,12 +190,14 @@ class _Kept:
         self.layers, self.options = layers, options
         self.made = [self.lowered.layer_of(op, rewriter.weights) for op in layers]
         self.cycles: dict[Hashable, int] = {}
-        self.searched: dict[Hashable, Tiled | str] = {}
+        self.mirrored: dict[Hashable, tuple[Tiled, Tiled]] = {}
+        """Tiles, and these from the other end of the scratchpads."""
+        self.costs: dict[int, tuple[_Way, tuple[int, int]]] = {}
         self.programs: tuple[Lying, Programs[_LayerAt]] | None = None
         self._begin()
 
     def take_known(self, known: GroupedProgram) -> dict[str, str]:
-        """What was found for a program of the same text, in the tiles of these layers; of tensors
+        """What was found for the same program, in the tiles of these layers; of tensors
         that do not stay the reason."""
         pairs = zip(known.way.at, known.made, self.made, strict=True)
         at = [
@@ -213,7 +214,7 @@ class _Kept:
         """
         best, *others = self._ways(candidates)
         for way in others:
-            if all(map(le, self._cost(way), self._cost(best))):
+            if all(map(le, self.cost(way), self.cost(best))):
                 best = way
         return best
 
@@ -229,15 +230,18 @@ class _Kept:
         """The same layers on a machine without decoders, in the tiles that a search finds there."""
         other = copy(self)
         other.machine = without_decoders(self.machine)
-        other.cycles, other.searched, other.programs = {}, {}, None
+        other.cycles, other.mirrored, other.costs, other.programs = {}, {}, {}, None
         other.made = []
         for step, one in enumerate(self.made):
+            tile = partial(tile_as, one.layer, other.machine, tiles_of(one.tiled))
             if isinstance(one.layer, Convolution) and not self._is_decided(step):
-                tiled = self.lowered.searched_uncoded.of(one.layer).tiled
-            else:
-                tiled = tile_as(one.layer, other.machine, tiles_of(one.tiled))
+                tile = partial(self._searched_uncoded, one.layer)
+            tiled = self.lowered.streams.tiles("without decoders", one.tiled, tile)
             other.made.append(replace(one, tiled=tiled))
         return other
+
+    def _searched_uncoded(self, layer: Layer) -> Tiled:
+        return self.lowered.searched_uncoded.of(layer).tiled
 
     def _coded(self, way: _Way) -> Iterator[_Way]:
         """What stays without decoders: with weights as they are, coded, and coded in refined tiles.
@@ -252,20 +256,24 @@ class _Kept:
         except LayerError:  # the machine has no such tiles
             return
         yield found
-        if self._cost(found)[0] > self._cost(plain)[0]:
+        if self.cost(found)[0] > self.cost(plain)[0]:
             programs = self._programs(way.places)
             yield replace(way, at=programs.refined(plain.at, lambda step: [found.at[step]]))
         yield self._refined(found)
 
     def _uncoded_layer(self, at: _LayerAt) -> _LayerAt:
-        return replace(at, tiled=with_machine(at.tiled, self.machine))
+        tile = partial(with_machine, at.tiled, self.machine)
+        return replace(at, tiled=self.lowered.streams.tiles("uncoded", at.tiled, tile))
 
     def _coded_layer(self, step: int, at: _LayerAt) -> _LayerAt:
         made, choices = self.made[step], tiles_of(at.tiled)
         if choices == tiles_of(made.tiled) and (at.room is None or end_of(made.tiled) <= at.room):
             return replace(at, tiled=made.tiled)
         tile = partial(tile_as, made.layer, choices=choices)
-        return replace(at, tiled=tile_in_room(self.machine, at.room, tile))
+        key = self.machine, at.room, tuple(choices.items())
+        return replace(at, tiled=self.lowered.streams.tiles(
+            key, made.layer, partial(tile_in_room, self.machine, at.room, tile)
+        ))  # fmt: skip
 
     def _way_of(self, candidates: Mapping[str, BufferLifetime]) -> _Way:
         """What a tensor costs is known of layers by themselves: if all together take more cycles in
@@ -277,8 +285,8 @@ class _Kept:
             way = self._way(found)
             if not self.buffers:
                 return way
-            cycles = cycles or self._cost(plain)[0]
-            more = self._cost(way)[0] - cycles
+            cycles = cycles or self.cost(plain)[0]
+            more = self.cost(way)[0] - cycles
             if more <= 0:
                 return way
             self._take(plain)
@@ -299,9 +307,11 @@ class _Kept:
         self.refine()
         return self._way(way.reasons)
 
-    def _cost(self, way: _Way) -> tuple[int, int]:
+    def cost(self, way: _Way) -> tuple[int, int]:
         """Cycles and bytes of the program."""
-        return self._programs(way.places).cost(way.at)
+        if id(way) not in self.costs:
+            self.costs[id(way)] = way, self._programs(way.places).cost(way.at)
+        return self.costs[id(way)][1]
 
     def _way(self, reasons: Mapping[str, str]) -> _Way:
         """`reasons`: by tensor, why it does not stay; empty where it does."""
@@ -313,7 +323,7 @@ class _Kept:
     @property
     def program_cycles(self) -> int:
         """As it is so far."""
-        return self._cost(self._way({}))[0]
+        return self.cost(self._way({}))[0]
 
     def _programs(self, places: Lying) -> Programs[_LayerAt]:
         """Those in which tensors stay there; others are asked for no more."""
@@ -328,10 +338,16 @@ class _Kept:
         """A layer after the one before."""
         tiled = at.tiled
         if before is not None:
-            tiled = mirrored_if_freer(tiled, before, machine_with_room(self.machine, at.room))
-        stream = write_layer(tiled, self._addresses(step, places))
-        stream.complete()
+            tiled = self._mirrored_if_freer(tiled, before, at.room)
+        stream = self.lowered.streams.of(tiled, self._addresses(step, places))
         return Written(identity_of(self.layers[step]), self.made[step].layer, tiled, stream, {})
+
+    def _mirrored_if_freer(self, tiled: Tiled, before: LeftBehind, room: int | None) -> Tiled:
+        """The same object for the same tiles."""
+        found = mirrored_if_freer(tiled, before, machine_with_room(self.machine, room))
+        if found is tiled:
+            return tiled
+        return self.mirrored.setdefault((id(tiled), room), (tiled, found))[1]
 
     def refine(self) -> None:
         """Other tiles where the program takes fewer cycles with them."""
@@ -348,12 +364,18 @@ class _Kept:
             return []
         at, layer = self.at[step], self.made[step].layer
         inside = self._touched(step, self.places)
+        key = "likely", self.machine, at.room, inside
         try:
-            small = machine_with_room(self.machine, at.room)
-            tiles = likely_tiles(layer, small, inside, MAX_OPTIONS)
+            tiles = self.lowered.streams.tiles(
+                key, layer, partial(self._likely, layer, at.room, inside)
+            )
         except LayerError:
             return []
-        return [replace(at, tiled=with_machine(one, self.machine)) for one in tiles]
+        return [replace(at, tiled=one) for one in tiles]
+
+    def _likely(self, layer: Layer, room: int | None, inside: frozenset[str]) -> list[Tiled]:
+        found = likely_tiles(layer, machine_with_room(self.machine, room), inside, MAX_OPTIONS)
+        return [with_machine(one, self.machine) for one in found]
 
     def _is_decided(self, step: int) -> bool:
         name = identity_of(self.layers[step])
@@ -438,13 +460,13 @@ class _Kept:
         made = self.made[step]
         if room is None or end_of(made.tiled) <= room:
             return made.tiled
-        key = step, room
-        if key not in self.searched:
-            try:
-                self.searched[key] = self._searched(step, made.layer, room)
-            except LayerError as error:
-                self.searched[key] = error.message
-        return self.searched[key]
+        key = "in room", self.machine, room, self._is_decided(step)
+        try:
+            return self.lowered.streams.tiles(
+                key, made.tiled, partial(self._searched, step, made.layer, room)
+            )
+        except LayerError as error:
+            return error.message
 
     def _searched(self, step: int, layer: Layer, room: int) -> Tiled:
         choices = tiles_of(self.made[step].tiled)
@@ -460,7 +482,7 @@ class _Kept:
         inside = self._touched(step, places)
         key = step, inside, tuple(tiles_of(tiled).items()), end_of(tiled)
         if key not in self.cycles:
-            self.cycles[key] = predict(tiled, self._addresses(step, places)).cycles
+            self.cycles[key] = self.lowered.streams.cycles(tiled, self._addresses(step, places))
         return self.cycles[key]
 
     def _addresses(self, step: int, places: Lying) -> Addresses:

@@ -17,11 +17,14 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
 from explorer.backends.npu.reach import Reach, reach_of
+from explorer.backends.npu.streams import Streams
 from explorer.ir.dialects.npu import LayerOp
 from explorer.ir.operation import TopOperation, identity_of
+from explorer.ir.structure import value_name
 from explorer.ir.top.data import WeightOp
 from explorer.ir.weights import Weights
 from explorer.npu.layers.from_operations import ReadLayer, read_operation
@@ -73,8 +76,9 @@ class LoweredLayers:
     _read: dict[Hashable, tuple[LoweredLayer, ...] | str] = field(default_factory=dict)
     _tiled: dict[Hashable, TiledOperation] = field(default_factory=dict)
     _streams: dict[Hashable, WrittenStream] = field(default_factory=dict)
-    groups: dict[str, Any] = field(default_factory=dict)
-    """What `group-layers` found, by the text of a function (`GroupedProgram`)."""
+    groups: dict[Hashable, Any] = field(default_factory=dict)
+    """What `group-layers` found, by the key of a function (`GroupedProgram`)."""
+    streams: Streams = field(default_factory=Streams)
     searched: SearchedLayers = field(init=False)
     searched_uncoded: SearchedLayers = field(init=False)
     """For the same machine without decoders."""
@@ -126,6 +130,18 @@ class LoweredLayers:
             self._tiled[key] = TiledOperation(layer=layer, tiled=tiled)
         return self._tiled[key]
 
+    def program_key(self, function: FuncOp) -> Hashable:
+        """Equal for functions of the same layers in the same tiles, over values of the same
+        names."""
+        return tuple(
+            (
+                _key(op) if isinstance(op, LayerOp) else (op.name, identity_of(op)),
+                tuple(map(value_name, op.operands)),
+                tuple(map(value_name, op.results)),
+            )
+            for op in function.body.block.ops
+        )
+
     def room_of(self, op: LayerOp) -> Machine:
         """The machine with the room that the tiles of an operation have."""
         room = None if op.room is None else op.get("room")
@@ -145,6 +161,7 @@ class LoweredLayers:
         self._weights = None
         for kept in (self._read, self._tiled, self._streams, self.groups):
             kept.clear()
+        self.streams.clear()
 
     def _begin(self, weights: Weights) -> None:
         if self._weights is not weights:

@@ -3,12 +3,14 @@
     evaluate_exactly(node, model, [x])      [array of float64]
 
 The latter, `onnx.reference`, is NumPy and slow: only nodes that are in doubt are asked about.
+A function whose body computes in float32 inside, or cancels, has a formula here.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import onnx
@@ -30,6 +32,10 @@ def evaluate_exactly(
 
     `inputs`: of the node, and what its nested graphs read around it (`names_read`)."""
     names = [name for name in names_read(node) if name]
+    if node.op_type in _FORMULAS and not node.domain:
+        wide_operands = [a if a is None else a.astype(np.float64) for a in inputs]
+        with np.errstate(all="ignore"):
+            return [_FORMULAS[node.op_type](node, wide_operands)]
     wide = {
         name: array.astype(np.float64)
         if is_float_dtype(array.dtype) and array.dtype.itemsize < 8
@@ -60,6 +66,44 @@ def evaluate_exactly(
         from onnx.reference import ReferenceEvaluator  # seldom needed, and slow to import
 
         return [np.asarray(a) for a in ReferenceEvaluator(alone).run(None, wide)]
+
+
+def _mean_variance_normalization(
+    node: NodeProto, operands: Sequence[np.ndarray | None]
+) -> np.ndarray:
+    """ONNX's function body with a variance that does not cancel; onnx's reference has float32
+    constants in it, and onnxruntime no float64 kernel."""
+    (x,) = operands
+    assert x is not None
+    axes = tuple(_attributes(node).get("axes", (0, 2, 3)))
+    centered = x - x.mean(axes, keepdims=True)
+    return centered / (np.sqrt((centered**2).mean(axes, keepdims=True)) + 1e-9)
+
+
+def _group_normalization(node: NodeProto, operands: Sequence[np.ndarray | None]) -> np.ndarray:
+    """Since opset 21 scale and bias are those of channels, before of groups. onnxruntime expands
+    a body that casts to float32 and cancels."""
+    x, scale, bias = operands
+    assert x is not None and scale is not None and bias is not None
+    given = _attributes(node)
+    groups = x.reshape(x.shape[0], given["num_groups"], -1)
+    centered = groups - groups.mean(-1, keepdims=True)
+    variance = (centered**2).mean(-1, keepdims=True)
+    y = centered / np.sqrt(variance + given.get("epsilon", 1e-5))
+    if scale.size == given["num_groups"] != x.shape[1]:
+        return (y * scale[:, None] + bias[:, None]).reshape(x.shape)
+    per_channel = (-1, *[1] * (x.ndim - 2))
+    return y.reshape(x.shape) * scale.reshape(per_channel) + bias.reshape(per_channel)
+
+
+def _attributes(node: NodeProto) -> dict[str, Any]:
+    return {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+
+
+_FORMULAS: Mapping[str, Callable[[NodeProto, Sequence[np.ndarray | None]], np.ndarray]] = {
+    "MeanVarianceNormalization": _mean_variance_normalization,
+    "GroupNormalization": _group_normalization,
+}
 
 
 def names_read(node: NodeProto) -> list[str]:

@@ -38,10 +38,10 @@ def with_exact(
         |ours - exact|  <= max(tolerance, 2 reachable)         all of them max_relative
 
     That holds for half precision, for cancellations, and for functions that the oracle
-    approximates.
+    approximates. What is within the tolerance needs no other excuse: the oracle may be NaN.
     """
     limit = max(tolerance, AS_EXACT * reachable)
-    as_exact = math.isfinite(limit) and from_exact <= limit
+    as_exact = from_exact <= (limit if math.isfinite(limit) else tolerance)
     return replace(error, from_exact=from_exact, reachable=reachable, as_exact=as_exact)
 
 

@@ -57,10 +57,12 @@ class TensorError:
         """What the verdict rests on, and the most that it may be, in the unit of `max_relative`.
 
         The distance from the reference, and the tolerance; where float64 tells, the distance from
-        that, and twice what others reach. An index that is tied is off by nothing.
+        that, and the tolerance or twice what others reach. An index that is tied is off by nothing.
         """
         if self.from_exact is not None and self.reachable is not None and self.as_exact:
-            return self.from_exact, max(tolerance, AS_EXACT * self.reachable)
+            if self.from_exact <= tolerance:
+                return self.from_exact, tolerance
+            return self.from_exact, AS_EXACT * self.reachable
         return (0.0 if self.as_exact else self.max_relative), tolerance
 
 

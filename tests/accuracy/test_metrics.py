@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from explorer.accuracy.metrics import tensor_error
+from explorer.accuracy.metrics import is_right, tensor_error, with_exact
 
 NAN, INF = float("nan"), float("inf")
 
@@ -107,3 +107,18 @@ def test_no_comparison_lets_a_special_value_through(array, position, special):
     tolerance = 1e30
     assert not tensor_error("t", "op", broken, array).max_relative <= tolerance
     assert not tensor_error("t", "op", array, broken).max_relative <= tolerance
+
+
+def test_what_is_within_the_tolerance_of_float64_is_right_next_to_an_oracle_of_nan():
+    oracle = error([NAN, 2.0], [1.0, 2.0]).max_relative
+    ours = error([1.0, 2.0], [NAN, 2.0])
+    judged = with_exact(ours, 1e-7, oracle, 1e-4)
+    assert is_right(judged, 1e-4)
+    assert judged.judged(1e-4) == (1e-7, 1e-4)
+    assert not is_right(with_exact(ours, 2e-4, oracle, 1e-4), 1e-4)
+
+
+def test_what_rests_on_the_reach_of_others_states_it():
+    judged = with_exact(error([1.1, 2.0], [1.0, 2.0]), 0.05, 0.04, 1e-4)
+    assert judged.judged(1e-4) == (0.05, 0.08)
+    assert not is_right(with_exact(judged, 0.09, 0.04, 1e-4), 1e-4)

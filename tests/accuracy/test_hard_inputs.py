@@ -281,6 +281,12 @@ def test_nan_in_an_lstm_is_documented():
     assert {kind: bool(documented(part, kind, False)) for kind in kinds} == kinds
 
 
+def test_equal_elements_of_a_mean_variance_normalization_are_documented():
+    part = part_of("(float[1,2,2,2] x) => (float[1,2,2,2] y) { y = MeanVarianceNormalization (x) }")
+    assert documented(part, "zeros", False)
+    assert not documented(part, "infinities", False)
+
+
 def test_an_integer_result_of_a_cast_is_documented_and_a_float_one_is_not():
     part = part_of("(float[4,8] x) => (float16[a,b] y) { y = Cast<to=10>(x) }")
     assert documented(part, "NaN", True) and not documented(part, "NaN", False)

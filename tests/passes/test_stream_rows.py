@@ -92,6 +92,8 @@ def rows_of_convs(result: PassResult) -> list[int]:
 
 CHAIN = main(conv("a", "x", (12, 12)) + conv("y", "a", (12, 12)), (12, 12))
 
+PADDED = main(conv("a", "x", (12, 12)) + conv("y", "a", (12, 14), pad=(0, 4)), (12, 14))
+
 
 def test_rolling_bands_compute_every_row_once():
     result = streamed(CHAIN, {"stream-rows/chain/y": "a:3:roll"})
@@ -260,6 +262,8 @@ def test_what_is_no_chain_is_refused_with_the_reason():
         (CHAIN, True, "FIRST:BANDS"),
         (CHAIN, "a:two:roll", "FIRST:BANDS"),
         (main(read_outside, (8, 8)), "a:2:roll", "a is read outside"),
+        (PADDED, "a:7:roll", "a band of y reads padding only"),
+        (PADDED, "a:7:recompute", "a band of y reads padding only"),
     ):
         address = "stream-rows/chain/b" if "outside" in reason else "stream-rows/chain/y"
         with pytest.raises(InputError) as refused:

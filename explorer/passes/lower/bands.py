@@ -244,9 +244,18 @@ def bands_of(chain: Chain, count: int, halo: Halo) -> list[list[Band]]:
     for stops in _shares(chain, count):
         band = _rolled(chain, done, stops)
         if any(not own.is_empty for own in band):
+            _check_reads(chain, band)
             found.append(band)
         done = [max(had, own.new[1]) for had, own in zip(done, band, strict=True)]
     return found
+
+
+def _check_reads(chain: Chain, band: Sequence[Band]) -> None:
+    """Raises NotInBands where a window of new rows lies in the padding alone."""
+    for op, reaches, own in zip(chain.operations, chain.reaches, band, strict=True):
+        if not own.is_empty:
+            for operand, reach in zip(op.operands, reaches, strict=True):
+                rows_read(op, operand, reach, own.new)
 
 
 def _computed_anew(chain: Chain, last: tuple[int, int]) -> list[Band]:

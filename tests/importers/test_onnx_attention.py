@@ -17,13 +17,16 @@ def floats(*shape, seed=0):
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
-def compared(make_model, compare, operator, operands, results=1, dimensions=None, **attributes):
+def compared(
+    make_model, compare, operator, operands, results=1, dimensions=None, weights=(), **attributes
+):
     """The largest error against onnxruntime, and the operations of the imported model."""
     names = [name if array is not None else "" for name, array in operands.items()]
     outputs = [f"y{i}" for i in range(results)]
     node = helper.make_node(operator, names, outputs, name="n", domain=MICROSOFT, **attributes)
     inputs = {name: array for name, array in operands.items() if array is not None}
-    model = from_proto(make_model([node], inputs, {}, 17, [MICROSOFT]))
+    constants = {name: inputs.pop(name) for name in weights}
+    model = from_proto(make_model([node], inputs, constants, 17, [MICROSOFT]))
     return compare(model, inputs, dimensions)
 
 
@@ -246,3 +249,35 @@ def test_causal_attention_of_open_sizes_computes_its_mask(make_model, compare):
     model.graph.input[0].type.tensor_type.shape.dim[1].dim_param = "rows"
     assert compare(from_proto(model), inputs) <= TOLERANCE
     assert compare(from_proto(model), inputs, {"rows": 5}) <= TOLERANCE
+
+
+@pytest.mark.parametrize("unidirectional", [0, 1])
+@pytest.mark.parametrize("mask", [None, "raw", "lengths", "ends and begins"])
+@pytest.mark.parametrize("kind", [np.uint8, np.int8])
+def test_attention_of_bytes(make_model, compare, kind, mask, unidirectional):
+    """Both ends of both types, with zero points; weights of one scale, or of one per column."""
+    numbers = np.random.default_rng(3)
+    x = numbers.integers(0, 256, (2, 5, 8)).astype(np.uint8)
+    w = numbers.integers(0, 256, (8, 24)).astype(np.uint8).view(kind)
+    columns = mask is None
+    operands = {
+        "x": x, "w": w, "b": floats(24), "sx": np.float32(0.02).reshape(()),
+        "sw": numbers.uniform(0.001, 0.01, 24 if columns else ()).astype(np.float32),
+        "mask": None if mask is None else MASKS[mask],
+        "zx": np.array(130, np.uint8), "zw": np.zeros(24 if columns else (), kind),
+    }  # fmt: skip
+    operands = {n: a if a is None else np.asarray(a) for n, a in operands.items()}
+    attributes = {"num_heads": 2, "unidirectional": unidirectional, "weights": ("w", "zx", "zw")}
+    assert compared(make_model, compare, "QAttention", operands, **attributes) <= TOLERANCE
+
+
+def test_attention_of_bytes_with_a_past(make_model, compare):
+    numbers = np.random.default_rng(4)
+    operands = {
+        "x": numbers.integers(0, 256, (2, 5, 8)).astype(np.uint8),
+        "w": numbers.integers(-128, 128, (8, 24)).astype(np.int8), "b": floats(24),
+        "sx": np.array(0.02, np.float32), "sw": np.array(0.005, np.float32), "mask": None,
+        "zx": np.array(255, np.uint8), "zw": np.array(-3, np.int8), "past": floats(2, 2, 2, 3, 4),
+    }  # fmt: skip
+    attributes = {"num_heads": 2, "unidirectional": 1, "weights": ("w", "zx", "zw")}
+    assert compared(make_model, compare, "QAttention", operands, 2, **attributes) <= TOLERANCE

@@ -34,7 +34,7 @@ def matmul_integer_to_float(node: Node, build: Build) -> Expr:
     """(a, b, scale of a, of b, zero point of a, of b, bias); those of b may be one per column."""
     left, right = node.operand(0), node.operand(1)
     scales, zeros = (node.operand(2), node.operand(3)), (node.optional(4), node.optional(5))
-    return _scaled_product(node, (left, right, *zeros), scales, node.optional(6), build)
+    return scaled_product(node, (left, right, *zeros), scales, node.optional(6), build)
 
 
 @converts("DynamicQuantizeMatMul", domain=MICROSOFT)
@@ -59,16 +59,17 @@ def dynamic_product(
     """x, quantized by its range, times a matrix of bytes, and a bias."""
     left, scale, zero = build.values(DynamicQuantizeOp, [x])
     operands = (left, matrix, zero, means.zero_point)
-    return _scaled_product(means.node, operands, (scale, means.scale), bias, build)
+    return scaled_product(means.node, operands, (scale, means.scale), bias, build)
 
 
-def _scaled_product(
+def scaled_product(
     node: Node,
     operands: tuple[Expr, Expr, Expr | None, Expr | None],
     scales: tuple[Expr, Expr],
     bias: Expr | None,
     build: Build,
 ) -> Expr:
+    """(a - its zero point) times (b - its zero point), times both scales, and a bias."""
     if scales[0].rank and scales[0].size(0) != 1:
         raise Unsupported("several scales of the first operand")
     sums = matmul_integer.convert(

@@ -2,6 +2,7 @@
 
     Attention            q, k, v = split(x W + b);  softmax(q k^T / sqrt(head) + mask) v
                          with earlier keys and values (`past`) in front of the new ones
+    QAttention           the same of x and W as bytes; they are multiplied in integers
     MultiHeadAttention   the same for queries, keys and values that were projected before
 
 ONNX's own Attention comes in by its function body, which passes recognize.
@@ -17,11 +18,13 @@ import numpy as np
 from explorer.importers.building.attention_scores import attend, causal, counted
 from explorer.importers.building.expr import Expr, where
 from explorer.importers.onnx.contrib.contrib import MICROSOFT
+from explorer.importers.onnx.contrib.dynamic_quantization import scaled_product
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
 from explorer.ir.top.indexing import GatherOp
 from explorer.ir.top.reductions.normalization import LayerNormOp
 
+_IN_ONE_BUFFER = "a past of variable length in one buffer"
 LOWEST = -10000.0
 """What is added to a masked score unless `mask_filter_value` says otherwise."""
 
@@ -49,19 +52,41 @@ def embed(node: Node, build: Build) -> Sequence[Expr | None]:
 @converts("Attention", domain=MICROSOFT)
 def attention(node: Node, build: Build) -> Sequence[Expr]:
     """Results: (batch, sequence, hidden), and with `past` (2, batch, heads, total, head)."""
-    x, weight, bias = node.operand(0), node.operand(1), node.optional(2)
-    past, extra = node.optional(4), node.optional(5)
+    if node.optional(6) is not None:
+        raise Unsupported(_IN_ONE_BUFFER)
+    packed = build.matmul(node.operand(0), node.operand(1), node.optional(2))
+    return _of_packed(node, packed, (node.optional(3), node.optional(5)), node.optional(4), build)
+
+
+@converts("QAttention", domain=MICROSOFT)
+def quantized_attention(node: Node, build: Build) -> Sequence[Expr]:
+    """(x, weight, bias, scale of x, of weight, mask, zero point of x, of weight, past)"""
+    operands = (node.operand(0), node.operand(1), node.optional(6), node.optional(7))
+    scales = (node.operand(3), node.operand(4))
+    packed = scaled_product(node, operands, scales, node.operand(2), build)
+    return _of_packed(node, packed, (node.optional(5), None), node.optional(8), build)
+
+
+def _of_packed(
+    node: Node,
+    packed: Expr,
+    masks: tuple[Expr | None, Expr | None],
+    past: Expr | None,
+    build: Build,
+) -> Sequence[Expr]:
+    """packed: (batch, rows, queries with keys with values).
+
+    masks: of keys, and a bias of scores."""
     if node.integer("do_rotary", 0):
         raise Unsupported("rotary embeddings without their tables")
-    if node.integer("past_present_share_buffer", 0) or node.optional(6) is not None:
-        raise Unsupported("a past of variable length in one buffer")
+    if node.integer("past_present_share_buffer", 0):
+        raise Unsupported(_IN_ONE_BUFFER)
     heads = node.integer("num_heads")
-    (columns,) = weight.sizes([1], "attention")
+    (columns,) = packed.sizes([2], "attention")
     sizes = node.integers("qkv_hidden_sizes") or (columns // 3,) * 3
     if sum(sizes) != columns or len(sizes) != 3 or any(size % heads for size in sizes):
         raise Unsupported(f"{columns} columns for queries, keys and values of {heads} heads")
-    packed, first = build.matmul(x, weight, bias), 0
-    parts = []
+    parts, first = [], 0
     for size in sizes:
         part = packed.slice(2, first, first + size)
         parts.append(_by_heads(part, heads, size // heads))
@@ -71,13 +96,13 @@ def attention(node: Node, build: Build) -> Sequence[Expr]:
     if past is not None:
         earlier = [past.slice(0, i, i + 1).squeeze([0]) for i in range(2)]
         key, value = build.concat([earlier[0], key], 2), build.concat([earlier[1], value], 2)
-    added = _bias(node, node.optional(3), extra, key, build)
+    added = _bias(node, *masks, key, build)
     order = None
     if node.integer("unidirectional", 0):
         order = causal(query, key, earlier[0] if earlier else None, build)
     scale, fill = node.number("scale", 0.0), _fill(added, key)
     mixed = attend(query, key, value, build, scale, order, added, fill=fill).values
-    result = mixed.transpose([0, 2, 1, 3]).reshape([x.dim(0), x.dim(1), sizes[2]])
+    result = mixed.transpose([0, 2, 1, 3]).reshape([packed.dim(0), packed.dim(1), sizes[2]])
     if len(node.results) < 2:
         return [result]
     return [result, build.concat([key.unsqueeze([0]), value.unsqueeze([0])], 0)]
@@ -88,7 +113,7 @@ def multi_head_attention(node: Node, build: Build) -> Sequence[Expr | None]:
     """Results: (batch, sequence, hidden), and the keys and values with those of the past."""
     heads = node.integer("num_heads")
     if any(node.optional(index) is not None for index in (8, 9)):
-        raise Unsupported("a past of variable length in one buffer")
+        raise Unsupported(_IN_ONE_BUFFER)
     parts = _projected(node, heads)
     query, key, value = parts
     past = [node.optional(6), node.optional(7)]

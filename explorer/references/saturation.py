@@ -8,8 +8,8 @@ unsigned weights first, on every processor. That means the same:
 
     MatMulInteger(a u8, b s8, za, zb)   =>   MatMulInteger(a, b + 128 as u8, za, zb + 128 as u8)
 
-MatMulNBits with an `accuracy_level` rounds the rows that it multiplies, to bytes for 4. The level
-is a permission, and what is right are exact products: a model that is to judge has no levels.
+MatMulNBits and QMoE with an `accuracy_level` round the rows that they multiply, to bytes for 4. The
+level is a permission, and what is right are exact products: a model that is to judge has no levels.
 
 Source: onnxruntime's page on quantization, "S8S8, U8S8", and its `Avx2WeightS8ToU8Transformer`.
 """
@@ -69,7 +69,7 @@ def with_unsigned_weights(model: ModelProto) -> ModelProto:
 
 
 def with_exact_rows(model: ModelProto) -> ModelProto:
-    """The model without accuracy levels of MatMulNBits; itself where it has none."""
+    """The model without accuracy levels; itself where it has none."""
     if not any(_leveled(graph) for graph in _graphs(model.graph)):
         return model
     copy = ModelProto()
@@ -87,7 +87,8 @@ def _leveled(graph: GraphProto) -> list[NodeProto]:
     return [
         node
         for node in graph.node
-        if (node.domain, node.op_type) == ("com.microsoft", "MatMulNBits")
+        if node.domain == "com.microsoft"
+        and node.op_type in ("MatMulNBits", "QMoE")
         and any(a.name == ACCURACY_LEVEL for a in node.attribute)
     ]
 

@@ -48,6 +48,7 @@ _OTHERS = (
     "contrib.contrib",
     "contrib.fused",
     "contrib.block_quantized",
+    "contrib.experts",
     "contrib.qonnx",
     "contrib.quantized",
     "contrib.nchwc",

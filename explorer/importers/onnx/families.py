@@ -16,7 +16,8 @@ _OPERATORS: dict[str, str] = {
         Einsum EmbedLayerNormalization FlexAttention FusedMatMul Gemm LinearAttention MatMul
         MatMulInteger MatMulNBits MelWeightMatrix MultiHeadAttention GroupQueryAttention
         QLinearConv QLinearMatMul STFT FusedConv FusedGemm NhwcConv QGemm MatMulIntegerToFloat
-        DynamicQuantizeMatMul TransposeMatMul FusedMatMulActivation NhwcFusedConv
+        DynamicQuantizeMatMul TransposeMatMul FusedMatMulActivation NhwcFusedConv MoE QAttention
+        QMoE
     """,
     "normalization": """
         BatchNormalization GroupNormalization InstanceNormalization LRN LayerNormalization
@@ -42,7 +43,7 @@ _OPERATORS: dict[str, str] = {
         ArgMax ArgMin CumProd CumSum Hardmax LogSoftmax NegativeLogLikelihoodLoss ReduceL1
         ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum
         ReduceSumSquare Softmax BiasSoftmax SoftmaxCrossEntropyLoss TopK QLinearSoftmax
-        QLinearReduceMean
+        QLinearReduceMean CDist
     """,
     "movement": """
         AffineGrid ArrayFeatureExtractor CenterCropPad Compress Concat Crop DepthToSpace Expand

@@ -35,7 +35,7 @@ def matmul_of_blocks(node: Node, build: Build) -> Expr:
     """
     a, packed, bias = node.operand(0), node.operand(1), node.optional(5)
     columns, rows = node.integer("N"), node.integer("K")
-    bits, block = _bits(node), node.integer("block_size")
+    bits, block = bits_of(node.integer("bits", 4)), node.integer("block_size")
     if node.integer("weight_prepacked", 0):
         raise Unsupported("weights in the order of a GPU's kernel (weight_prepacked)")
     if min(block, columns, rows) < 1:
@@ -71,14 +71,14 @@ def gather_of_blocks(node: Node, build: Build) -> Expr:
     zero = node.optional(3)
     rank = data.rank
     if data.dtype == np.uint8:
-        bits = _bits(node)
-        data = _unpacked(data, bits, build)
+        bits = bits_of(node.integer("bits", 4))
+        data = unpacked(data, bits, build)
         if zero is None:
             middle = build.weight(np.full((1,) * rank, 1 << (bits - 1), np.uint8))
             zero = middle.broadcast_to(scale.all_sizes())
         else:
             (blocks,) = scale.sizes([rank - 1], "zero points")
-            zero = _unpacked(zero, bits, build).slice(rank - 1, 0, blocks)
+            zero = unpacked(zero, bits, build).slice(rank - 1, 0, blocks)
     gathered = build.axis(node.integer("gather_axis", 0), rank)
     blocked = build.axis(node.integer("quantize_axis", 1), rank)
     count, size = data.sizes([gathered, blocked], "a table of blocks")
@@ -104,8 +104,8 @@ def gather_of_blocks(node: Node, build: Build) -> Expr:
     return found.reshape([*sizes[:gathered], *chosen, *sizes[gathered + 1 :]])
 
 
-def _bits(node: Node) -> int:
-    bits = node.integer("bits", 4)
+def bits_of(bits: int) -> int:
+    """The bits of a packed number, of those that are supported."""
     if bits not in _TYPES:
         raise Unsupported(f"numbers of {bits} bits; {', '.join(map(str, _TYPES))} are supported")
     return bits
@@ -130,11 +130,11 @@ def _rows_first(x: Expr, columns: int, rows: int, bits: int, build: Build) -> Ex
         if numbers.shape[1] != rows:
             raise ValueError(f"{numbers.shape[1]} numbers for each column; {rows} expected")
         return build.weight(np.ascontiguousarray(numbers.T), build.name_of(x))
-    unpacked = _unpacked(x.reshape([columns, -1]), bits, build)
-    return unpacked.slice(1, 0, rows).transpose([1, 0])
+    numbers = unpacked(x.reshape([columns, -1]), bits, build)
+    return numbers.slice(1, 0, rows).transpose([1, 0])
 
 
-def _unpacked(packed: Expr, bits: int, build: Build) -> Expr:
+def unpacked(packed: Expr, bits: int, build: Build) -> Expr:
     """(..., bytes) as (..., numbers)."""
     array = build.stored(packed)
     if array is not None:

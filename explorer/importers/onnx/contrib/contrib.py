@@ -8,7 +8,7 @@ import numpy as np
 
 from explorer.importers.building.expr import Expr
 from explorer.importers.onnx.program.build import Build
-from explorer.importers.onnx.program.nodes import Node, converts
+from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
 from explorer.ir.top.movement.slices import TO_THE_END
 from explorer.ir.top.reductions.normalization import LayerNormOp
 
@@ -80,6 +80,21 @@ def _skip_normalized(
         centered=None if centered else False,
     )
     return [normalized.astype(dtype), None, None, total.astype(dtype)]
+
+
+@converts("CDist", domain=MICROSOFT)
+def distances(node: Node, build: Build) -> Expr:
+    """Of all rows of one matrix from all rows of another, squared or not.
+
+    Differences are squared and added; onnxruntime subtracts products from squares, which cancels.
+    """
+    metric = node.text("metric", "sqeuclidean")
+    if metric not in ("euclidean", "sqeuclidean"):
+        raise Unsupported(f"the metric {metric}")
+    apart = node.operand(0).unsqueeze([1]) - node.operand(1).unsqueeze([0])
+    if metric == "euclidean":
+        return apart.reduce("l2", [2])
+    return apart.square().sum([2])
 
 
 @converts("Affine")

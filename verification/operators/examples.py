@@ -111,6 +111,14 @@ CLASSICAL += [
      (np.array([1, 0, -3], np.float32),))
     for zeros in (1, 0)
 ]  # fmt: skip
+CLASSICAL += [
+    ("(float[3,3] x, float[3,2] z) => (float[3,6] y)",
+     "y = ai.onnx.ml.FeatureVectorizer <inputdimensions = [2, 4]> (x, z)",
+     (ROWS, ROWS[:, :2])),
+    ("(int64[4] x) => (string[4] y)",
+     'y = ai.onnx.ml.CategoryMapper <cats_int64s = [1, 2, 2], cats_strings = ["a", "b", "c"]> (x)',
+     (np.array([1, 2, 3, -1]),)),
+]  # fmt: skip
 
 
 def examples() -> dict[str, list[Template]]:

@@ -90,6 +90,25 @@ def imputer(node: Node, build: Build) -> Expr:
     return where(is_missing, build.weight(np.array(numbers, x.dtype)), x)
 
 
+@converts("FeatureVectorizer", domain=DOMAIN)
+def feature_vectorizer(node: Node, build: Build) -> Expr:
+    """Rows of several operands one after the other, each cut or filled up with zeros to its size.
+
+    An operand of one dimension is one row.
+    """
+    sizes = node.integers("inputdimensions") or ()
+    if len(sizes) != len(node.operands):
+        raise ValueError(f"{len(sizes)} sizes for {len(node.operands)} operands")
+    parts = []
+    for index, size in enumerate(sizes):
+        x = node.operand(index).astype(np.float32)
+        x = x.reshape([1, -1]) if x.rank == 1 else x.reshape([x.dim(0), -1])
+        (columns,) = x.sizes([1], "columns of features")
+        x = x.slice(1, 0, min(size, columns))
+        parts.append(x.pad([0, 0], [0, size - columns]) if size > columns else x)
+    return build.concat(parts, 1)
+
+
 @converts("ZipMap", domain=DOMAIN)
 def zip_map(node: Node, build: Build) -> LabeledRows:
     """Rows of numbers as maps from labels to numbers; a vector is one row."""
@@ -148,21 +167,73 @@ def label_encoder(node: Node, build: Build) -> Imported:
     if keys.dtype.kind == "f" and np.isnan(keys).any():
         both = apart.is_nan() & build.weight(np.isnan(keys))
         is_key = is_key | both
-    return _labels(is_key, node, build)
+    return _labels(is_key, _table(node, "values"), node, build)
 
 
 @converts("LabelEncoder", domain=DOMAIN, since=2, on_strings=True)
 def string_label_encoder(node: Node, build: Build) -> Imported:
     """As of numbers, with keys that are strings."""
-    codes = node.strings(0)
-    keys = build.weight(encoded(_table(node, "keys"), "keys"))
-    apart, known = of_one_width([codes.unsqueeze([codes.rank - 1]), keys])
-    return _labels(is_equal(apart, known), node, build)
+    is_key = _are_keys(node.strings(0), _table(node, "keys"), build)
+    return _labels(is_key, _table(node, "values"), node, build)
 
 
-def _labels(is_key: Expr, node: Node, build: Build) -> Imported:
+@converts("CategoryMapper", domain=DOMAIN)
+def category_mapper(node: Node, build: Build) -> Imported:
+    """The string of a number, else the default. Of equal numbers the last one counts."""
+    return _names(node, *_categories(node), build)
+
+
+@converts("CategoryMapper", domain=DOMAIN, on_strings=True)
+def string_category_mapper(node: Node, build: Build) -> Imported:
+    """The number of a string."""
+    return _numbers(node, *_categories(node), build)
+
+
+@converts("LabelEncoder", domain=DOMAIN, until=1)
+def first_label_encoder(node: Node, build: Build) -> Imported:
+    """The category of a number, which counts the categories from 0."""
+    return _names(node, *_classes(node), build)
+
+
+@converts("LabelEncoder", domain=DOMAIN, until=1, on_strings=True)
+def first_string_label_encoder(node: Node, build: Build) -> Imported:
+    return _numbers(node, *_classes(node), build)
+
+
+def _categories(node: Node) -> tuple[np.ndarray, np.ndarray]:
+    return _reversed(node.integers("cats_int64s") or (), node.texts("cats_strings") or ())
+
+
+def _classes(node: Node) -> tuple[np.ndarray, np.ndarray]:
+    names = node.texts("classes_strings") or ()
+    return _reversed(range(len(names)), names)
+
+
+def _reversed(numbers: Sequence[int], names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers and their names from the last one to the first."""
+    if not names or len(numbers) != len(names):
+        raise ValueError("there are not as many numbers as strings")
+    return np.array(numbers[::-1], np.int64), np.array(names[::-1], np.str_)
+
+
+def _names(node: Node, numbers: np.ndarray, names: np.ndarray, build: Build) -> Imported:
+    x = node.operand(0)
+    return _labels(x.unsqueeze([x.rank]) == build.weight(numbers), names, node, build)
+
+
+def _numbers(node: Node, numbers: np.ndarray, names: np.ndarray, build: Build) -> Imported:
+    return _labels(_are_keys(node.strings(0), names, build), numbers, node, build)
+
+
+def _are_keys(codes: Expr, keys: np.ndarray, build: Build) -> Expr:
+    """(shape..., keys): which of the keys each string is."""
+    known = build.weight(encoded(keys, "keys"))
+    return is_equal(*of_one_width([codes.unsqueeze([codes.rank - 1]), known]))
+
+
+def _labels(is_key: Expr, values: np.ndarray, node: Node, build: Build) -> Imported:
     """is_key: (shape..., keys) -> the value of the first key that is one, (shape...)."""
-    values, last = _table(node, "values"), is_key.rank - 1
+    last = is_key.rank - 1
     if is_key.shape[last] != values.size or not values.size:
         raise ValueError(f"{is_key.shape[last]} keys and {values.size} values")
     count = is_key.astype(np.int32)

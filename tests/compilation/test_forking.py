@@ -262,9 +262,10 @@ def test_a_target_with_other_fields(compiled):
     assert fork.target.vector_floats == 4
     assert fork.label == "vector_floats = 4"
     assert set(blocks(fork).values()) == {4}
-    # fuse-quantization pairs weights of bytes in short vectors that have no dot product of them.
+    # compute-in-integers is the first pass that asks for pairs of bytes in short vectors without
+    # a dot product of them.
     pairs = CBackend().capabilities(fork.target, 4).multiplies_pairs
-    assert shared(compiled, fork) == ("fuse-activation" if pairs else "place-on-device")
+    assert shared(compiled, fork) == ("recognize-attention" if pairs else "place-on-device")
     assert_equal_outputs(fork, compiled)
     assert fork.settings == compiled.fork(target=compiled.target.with_(vector_floats=4)).settings
 

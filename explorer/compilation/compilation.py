@@ -444,13 +444,18 @@ class Compilation(Compiled, Explorable):
         return Scope(self.model, self._run.full_pipeline, names)
 
     def _require_met(self, before: Settings) -> None:
-        """InputError for an override that is new and decided nothing: a misspelt name."""
+        """InputError for an override that is new and decided nothing: a misspelt name.
+
+        A knob may decide nothing: a switch of a rule that meets no operation.
+        """
         if self.settings.fuel is not None:
             return  # what comes after the last rewrite asks for nothing
-        for address in self.unmet:
-            if address in before.decisions:
+        unmet = [address for address in self.unmet if address not in before.decisions]
+        knobs = [knob.address for knob in self.knobs] if unmet else []
+        for address in unmet:
+            if address in knobs:
                 continue
-            known = [*self.decisions(), *(knob.address for knob in self.knobs)]
+            known = [*self.decisions(), *knobs]
             near = [a for a in known if a.split("/")[0] == address.split("/")[0]]
             raise InputError(
                 f"nothing in this program is decided by {address!r}", hint=near_name(address, near)

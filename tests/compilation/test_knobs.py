@@ -147,6 +147,14 @@ def test_a_planner_of_ones_own_is_among_the_choices(compiled):
     assert knob(compiled.fork(planner=first_come), "plan-memory/planner").value == "first_come"
 
 
+def test_knobs_with_their_own_values_change_nothing(compiled):
+    """Among them are switches of rules that meet no operation."""
+    values = {knob.address: knob.value for knob in compiled.knobs}
+    assert "compute-in-integers/quantize-rows" in values
+    same = compiled.fork(decisions=values)
+    assert str(same.final) == str(compiled.final)
+
+
 def test_options_of_the_first_compilation_take_knobs_too(compiled):
     again = explorer.compile(
         compiled.model, "cpu", decisions={"fuse-activation": False, "target/vector_floats": 4}

@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from xdsl.dialects import func
 from xdsl.dialects.builtin import IntegerType, Signedness
 from xdsl.ir import Operation, SSAValue
 
@@ -95,7 +96,7 @@ class QuantizeTensors(Pass):
         function = entry_function(rewriter.module)
         tensors = quantizable_tensors(function, self.integers_only)
         bounds = bounded(tensors, self.table.thresholds, rewriter.weights)
-        self._require_complete(tensors, bounds, options)
+        self._require_complete(function, tensors, bounds, options)
         events = EventLog(self.name, rewriter)
         knobs: list[Knob] = []
         quantized: set[SSAValue] = set()
@@ -127,16 +128,24 @@ class QuantizeTensors(Pass):
         return events.rewrites
 
     def _require_complete(
-        self, tensors: list[Tensor], bounds: Mapping[str, Threshold], options: RewriteOptions
+        self,
+        function: func.FuncOp,
+        tensors: list[Tensor],
+        bounds: Mapping[str, Threshold],
+        options: RewriteOptions,
     ) -> None:
-        """InputError for a table of other tensors; those that stay float need no threshold."""
+        """InputError for a table of other tensors; those that stay float need no threshold.
+
+        A table for a target without floats names more tensors, which stay float elsewhere.
+        """
         names = [tensor.name for tensor in tensors]
         if not names:
             raise InputError(
                 "nothing in this model can be quantized: it has no products or sums of floats",
                 hint="compile it without --quantize",
             )
-        require_known(self.table, names)
+        more = () if self.integers_only else quantizable_tensors(function, integers_only=True)
+        require_known(self.table, [*names, *(tensor.name for tensor in more)])
         missing = [
             name
             for name in names

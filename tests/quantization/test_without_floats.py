@@ -1,6 +1,7 @@
 """Programs for targets without floats: integers between the first and the last conversion."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -214,6 +215,18 @@ def test_a_table_for_floats_lacks_tensors_and_an_unknown_arithmetic_is_refused(m
         explorer.compile(model, quantization=fewer, decisions=INTEGER)
     with pytest.raises(InputError, match="no arithmetic 'fixed'"):
         calibrate(model, data, "min-max", arithmetic="fixed")  # pyright: ignore[reportArgumentType]
+
+
+def test_a_table_for_integers_quantizes_what_a_target_with_floats_can(model, data, table, fewer):
+    x = {"x": data["x"][:1]}
+    shared = {name: table.thresholds[name] for name in fewer.thresholds}
+    expected = explorer.compile(model, quantization=replace(table, thresholds=shared)).run(x)
+    found = explorer.compile(model, quantization=table).run(x)
+    np.testing.assert_array_equal(found["y"], expected["y"])
+    threshold = replace(table.thresholds["q"], tensor="Q")
+    other = replace(table, thresholds=table.thresholds | {"Q": threshold})
+    with pytest.raises(InputError, match="the model has no tensor `Q`"):
+        explorer.compile(model, quantization=other)
 
 
 ATTENTION = """

@@ -21,8 +21,10 @@ CASES = {
     "stacked": f"y, present_0 = com.microsoft.Attention<{CAUSAL}>(x, w, b, mask, past_0)",
     "filled": f"""y, present_0 = com.microsoft.Attention<{CAUSAL}, mask_filter_value = -3.0e+38>(
         x, w, b, mask, past_0)""",
-    "biased": f"""y, present_0 = com.microsoft.Attention<{CAUSAL}, mask_filter_value = -3.0e+38>(
-        x, w, b, mask, past_0, bias)""",
+    "biased": f"""q = MatMul(x, wq) k = MatMul(x, wk) v = MatMul(x, wv)
+      y, present_key, present_value =
+        com.microsoft.MultiHeadAttention<{CAUSAL}, mask_filter_value = -3.0e+38>(
+          q, k, v, , , bias, past_key, past_value)""",
     "unmasked": "y, present_0 = com.microsoft.Attention<num_heads = 2>(x, w, b, , past_0)",
     "separate": """q = MatMul(x, wq) k = MatMul(x, wk) v = MatMul(x, wv)
       y, present_key, present_value = com.microsoft.MultiHeadAttention<num_heads = 2>(

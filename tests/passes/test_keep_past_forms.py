@@ -19,14 +19,18 @@ from explorer.importers.onnx.file.reading import from_proto
 FOLDER = Path(__file__).parents[1] / "importers"
 language_models = SimpleNamespace(**run_path(str(FOLDER / "language_models.py")))
 CAPACITY = 7
+EVERY = """total_rows = Add(past_rows, new_rows) end = Squeeze(total_rows)
+        every = Range(zero, end, one) """
 FORMS = {
     "positions of the last rows": """
         counted = CumSum(mask, one) last = Neg(new_rows)
         y = Slice(counted, last, far, ones)""",
-    "the last rows of a table": """
-        total_rows = Add(past_rows, new_rows) end = Squeeze(total_rows)
-        every = Range(zero, end, one) last = Neg(new_rows)
-        y = Slice(every, last, far)""",
+    "the last rows of a table": EVERY + "last = Neg(new_rows) y = Slice(every, last, far)",
+    "a table by places": EVERY + "y = Gather(squares, every)",
+    "a table by what is given": "y = Gather(squares, mask)",
+    "last rows of distances": EVERY
+    + """last = Neg(new_rows) across = Unsqueeze(every, zeros) down = Unsqueeze(every, ones)
+        distances = Sub(across, down) y = Slice(distances, last, far, zeros)""",
     "a sum over the mask": "y = ReduceSum(mask, ones)",
     "the largest of the mask": "y = ReduceMax<axes = [1]>(mask)",
     "the least of the mask": "y = ReduceMin<axes = [1]>(mask)",
@@ -52,7 +56,8 @@ def model(form: str, new: int) -> onnx.ModelProto:
     made = onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["": 17]>
       rows (float[1, {new}, 2] new, float[1, past, 2] past, int64[1, total] mask)
         => (float[1, all, 2] present, int64[1, size] y)
-        <int64 zero = {{0}}, int64 one = {{1}}, int64[1] ones = {{1}}, int64[1] twos = {{2}},
+        <int64 zero = {{0}}, int64 one = {{1}}, int64[1] ones = {{1}}, int64[1] zeros = {{0}},
+         int64[9] squares = {{0, 1, 4, 9, 16, 25, 36, 49, 64}}, int64[1] twos = {{2}},
          int64[1] far = {{9223372036854775807}}, int64[1] back = {{-1}},
          int64[1] far_back = {{-{new + 1}}}, float half = {{0.5}}, float nothing = {{0}}> {{
         present = Concat<axis = 1>(past, new)

@@ -25,6 +25,7 @@ from explorer.ir.sizes.symbols import parse
 from explorer.ir.structure import value_name
 from explorer.ir.top.casting import CastOp
 from explorer.ir.top.elementwise import BinaryOp, SelectOp, UnaryOp
+from explorer.ir.top.indexing import GatherOp
 from explorer.ir.top.linear.matmul import MatMulOp
 from explorer.ir.top.movement.reshape import ExpandOp, ReshapeOp
 from explorer.ir.top.movement.transpose import TransposeOp
@@ -121,6 +122,11 @@ class Growth:
             self.give(op.results[0], tuple(sorted(found)))
         elif isinstance(op, MatMulOp):
             self.give(op.results[0], self._product_axes(op))
+        elif isinstance(op, GatherOp):
+            own, more = op.get("axis"), len(shape_of(op.indices)) - 1
+            kept = [axis + more * (axis > own) for axis in axes if axis != own]
+            taken = [own + axis for axis in self.of_value(op.indices)]
+            self.give(op.output, tuple(sorted([*kept, *taken])))
 
     def _product_axes(self, op: MatMulOp) -> tuple[int, ...]:
         rank, found = len(shape_of(op.results[0])), set()

@@ -105,6 +105,9 @@ class _Keeping:
             self.length_name += "_"
         self.length = self.block.insert_arg(tensor_type(i64, ()), len(self.block.args))
         self.length.name_hint = self.rewriter.names.fresh(LENGTH)
+        returned = zip(output_names(self.function), self._return().operands, strict=True)
+        self.known = {name: self.growth.of_value(value) for name, value in returned}
+        """Axes of outputs, which may become constants."""
         sizes = PastSizes(self.edit, self.length, self.full)
         for op in self._operations(sizes.content):
             sizes.number(op)
@@ -210,7 +213,7 @@ class _Keeping:
 
     def _output_axes(self, name: str, value: SSAValue) -> tuple[int, ...]:
         kept = next((pair for pair in self.wanted.pairs if pair.output == name), None)
-        return self.growth.of_value(value) if kept is None else (kept.axis,)
+        return self.known[name] or self.growth.of_value(value) if kept is None else (kept.axis,)
 
     def _more(self, value: BlockArgument, axis: int) -> int:
         return static_shape(value)[axis] - self.full

@@ -99,7 +99,7 @@ class ValidRows:
         elif isinstance(op, GatherOp):
             numbers = self.edit.constants(op.indices)
             is_inside = op.indices in self.places or (numbers is not None and numbers.min() >= 0)
-            if growing[0][0] == 0 and (op.get("axis") not in growing[0][1] or is_inside):
+            if op.get("axis") not in self.growth.of_value(op.input) or is_inside:
                 return
         elif isinstance(op, SliceOp) and self._keeps_beginning(op, growing[0][1]):
             return

@@ -150,11 +150,21 @@ def test_other_numbers_may_mix_the_experts(make_model, compare, normalize):
     assert compare(model, given) <= TOLERANCE
 
 
-def test_experts_of_a_program_in_c(make_model):
-    operands = quantized(4, 16, True)
-    model, given = model_of(make_model, "QMoE", operands, block_size=16, k=2, **SWIGLU)
-    found = explorer.compile(model).run(given)["y"]
-    assert tensor_error("y", "", found, reference(model, given)["y"]).max_relative <= TOLERANCE
+def test_one_program_in_c_for_all_numbers_of_rows(make_model):
+    operands = {**layers(), "x": floats(ROWS, WIDTH)}
+    weights = {name: operands.pop(name) for name in ("w1", "w2")}
+    operands = {name: operands[name] for name in ("x", "scores")}
+    names = ["x", "scores", "w1", "", "w2"]
+    node = helper.make_node("MoE", names, ["y"], name="n", domain=MICROSOFT, k=2)
+    proto = make_model([node], operands, weights, 17, [MICROSOFT])
+    for value in proto.graph.input:
+        value.type.tensor_type.shape.dim[0].dim_param = "rows"
+    model = from_proto(proto)
+    program = explorer.compile(model, dimensions={"rows": (1, ROWS)})
+    for rows in (1, 3, ROWS):
+        given = {name: array[:rows] for name, array in operands.items()}
+        found, expected = program.run(given)["y"], reference(model, given)["y"]
+        assert tensor_error("y", "", found, expected).max_relative <= TOLERANCE
 
 
 @pytest.mark.parametrize(

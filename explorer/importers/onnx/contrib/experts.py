@@ -20,7 +20,6 @@ from explorer.importers.onnx.contrib.block_quantized import bits_of, unpacked
 from explorer.importers.onnx.contrib.contrib import MICROSOFT
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
-from explorer.ir.top.indexing import GatherElementsOp
 from explorer.ir.top.reductions.normalization import SoftmaxOp
 from explorer.ir.top.reductions.reduction import TopKOp
 
@@ -49,10 +48,8 @@ def experts(node: Node, build: Build) -> Expr:
 
     scores = node.operand(1).wide()
     chosen = _chosen(scores, node, build)
-    if node.integer("normalize_routing_weights", 0):
-        gates = _softmax(_taken(scores, chosen, build), build)
-    else:
-        gates = _taken(_softmax(scores, build), chosen, build)
+    is_of_chosen = node.integer("normalize_routing_weights", 0)
+    gates = _softmax(where(chosen, scores, -np.inf) if is_of_chosen else scores, build)
     return _mixed(node, [layer(2), layer(4), layer(6)], chosen, gates, build)
 
 
@@ -98,9 +95,9 @@ def quantized_experts(node: Node, build: Build) -> Expr:
     scores = node.operand(1).wide()
     chosen, mixing = _chosen(scores, node, build), node.optional(14)
     if mixing is None:
-        gates = _softmax(_taken(scores, chosen, build), build)
+        gates = _softmax(where(chosen, scores, -np.inf), build)
     else:
-        gates = _taken(mixing.wide(), chosen, build)
+        gates = where(chosen, mixing.wide(), 0)
         if node.integer("normalize_routing_weights", 0):
             gates = gates / gates.sum([1], keepdims=True)
     return _mixed(node, [layer(0), layer(1), layer(2)], chosen, gates, build)
@@ -110,23 +107,22 @@ def _softmax(scores: Expr, build: Build) -> Expr:
     return build.value(SoftmaxOp, [scores], axis=1, logarithm=False)
 
 
-def _taken(numbers: Expr, chosen: Expr, build: Build) -> Expr:
-    return build.value(GatherElementsOp, [numbers, chosen], axis=1)
-
-
 def _chosen(scores: Expr, node: Node, build: Build) -> Expr:
-    """The numbers of the chosen experts, (rows, k). Of equal scores the first ones count."""
+    """Which experts are chosen, (rows, experts). Of equal scores the first ones count."""
     if node.integer("use_sparse_mixer", 0):
         raise Unsupported("experts chosen by a sparse mixer")
     (count,) = scores.sizes([1], "scores of experts")
     k = node.integer("k", 1)
     if not 0 < k <= count:
         raise ValueError(f"{k} of {count} experts")
-    return build.values(TopKOp, [scores], k=k, axis=1, largest=True)[1]
+    first = build.values(TopKOp, [scores], k=k, axis=1, largest=True)[1]
+    numbers = build.weight(np.arange(count, dtype=np.int64))
+    is_first = first.astype(np.int64).unsqueeze([2]) == numbers  # (rows, k, experts)
+    return is_first.astype(np.int32).max([1]).astype(np.bool_)
 
 
 def _mixed(node: Node, layers: list[Layer | None], chosen: Expr, gates: Expr, build: Build) -> Expr:
-    """chosen and gates: (rows, k)."""
+    """chosen and gates: (rows, experts)."""
     x = node.operand(0)
     first, last, gated = layers
     if first is None or last is None:
@@ -134,13 +130,9 @@ def _mixed(node: Node, layers: list[Layer | None], chosen: Expr, gates: Expr, bu
     (width,) = x.sizes([x.rank - 1], "rows of experts")
     rows = x.wide().reshape([1, -1, width])
     y = last(_activated(node, first(rows), rows, gated))  # (experts, rows, width)
-    (count,) = y.sizes([0], "experts")
-    numbers = build.weight(np.arange(count, dtype=np.int64).reshape(-1, 1, 1))
-    is_chosen = chosen.astype(np.int64).unsqueeze([0]) == numbers  # (experts, rows, k)
-    gate = where(is_chosen, gates.unsqueeze([0]), 0).sum([2], keepdims=True)
-    is_added = is_chosen.astype(np.int32).max([2], keepdims=True).astype(np.bool_)
+    chosen, gates = (each.transpose([1, 0]).unsqueeze([2]) for each in (chosen, gates))
     # What an expert that is not chosen computes may be infinite.
-    mixed = where(is_added, y * gate, 0).sum([0])
+    mixed = where(chosen, y * gates, 0).sum([0])
     return mixed.reshape(x.all_sizes()).astype(x.dtype)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from explorer.cli import arguments as options
 from explorer.errors import InputError
@@ -29,6 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_dimensions(parser)
     options.add_decisions(parser)
     options.add_quantization(parser)
+    options.add_states(parser)
     data = parser.add_mutually_exclusive_group()
     data.add_argument(
         "--input",
@@ -96,7 +98,7 @@ def run(arguments: argparse.Namespace) -> int:
         is_fresh=arguments.fresh,
         forgets=arguments.forget,
         threads=arguments.threads,
-        options=files_of_first(arguments),
+        options=options_of_first(arguments),
         data=data_of_first(arguments, models),
         compares=True,
         open_browser=not arguments.no_browser,
@@ -104,9 +106,9 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def files_of_first(arguments: argparse.Namespace) -> dict[str, Path]:
-    """Weights and tables of the first model. Tables are read once here: what is wrong with them is
-    said before a page."""
+def options_of_first(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Weights, tables and states of the first model. Tables are read once here: what is wrong with
+    them is said before a page."""
     chosen = options.quantization_options(arguments)
     if "quantization" in chosen:
         from explorer.compilation.settings.quantizing import read_table
@@ -116,7 +118,11 @@ def files_of_first(arguments: argparse.Namespace) -> dict[str, Path]:
         if "modes" in chosen:
             read_modes(chosen["modes"])
     others = {"weights": arguments.weights_file, "files": arguments.files}
-    return {**chosen, **{name: path for name, path in others.items() if path is not None}}
+    states = {"states": tuple(arguments.state)} if arguments.state else {}
+    if arguments.capacity is not None:
+        states["capacity"] = arguments.capacity
+    known = {name: path for name, path in others.items() if path is not None}
+    return {**chosen, **states, **known}
 
 
 def data_of_first(arguments: argparse.Namespace, models: Sequence[Path]) -> list[Path]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import TensorProto, ValueInfoProto, helper, save
+from onnx import TensorProto, ValueInfoProto, helper, parser, save
 
 import explorer
 from explorer.app.decisions import request_of, settings_of
@@ -492,6 +492,26 @@ def test_the_first_model_is_quantized_by_a_table_that_the_server_was_started_wit
     assert fork.label == f"threshold {tensor.name} = 0.25"
     plain = CompileRequest(str(Path(MODEL).with_name("digits_resnet.onnx")), "cpu")
     assert compiler.stage(plain, "passes", quiet).quantization is None
+
+
+def test_the_first_model_has_the_capacity_that_the_server_was_started_with(tmp_path: Path):
+    text = """
+    <ir_version: 8, opset_import: ["": 17]>
+    past (float[1, 1, 4] new, float[1, p, 4] past) => (float[1, q, 4] present, float[1, q, 4] y) {
+      present = Concat <axis = 1> (past, new)
+      y = Relu (present)
+    }"""
+    path = tmp_path / "past.onnx"
+    save(parser.parse_model(text), path)
+    found = []
+    for options in ({str(path): {"capacity": 6}}, {}):
+        trace = ModelCompiler(options).stage(CompileRequest(str(path), "cpu"), "passes", quiet)
+        assert not trace.problems
+        size = next(knob.value for knob in trace.knobs if knob.address == "dimensions/p")
+        changed = [record.name for record in trace.passes if record.changed]
+        found.append((size, "keep-past" in changed))
+    assert found[0] == (5, True)  # and a row of the call
+    assert not found[1][1]
 
 
 def test_a_pinned_buffer_lies_where_the_fork_wants_it():

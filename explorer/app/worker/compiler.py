@@ -361,10 +361,13 @@ class ModelCompiler:
             for name, size in request.sizes.items()
         }
         largest = {n: size if isinstance(size, int) else size[-1] for n, size in given.items()}
-        largest = {**self._told_sizes(model, request), **largest}
-        self._tried[request] = {**largest, **suggested_sizes(model, largest)}
-        sizes = {**self._tried[request], **given}
         options = dict(self._options.get(request.path, NOTHING))
+        # A capacity says the sizes that grow.
+        if "capacity" not in options:
+            largest = {**self._told_sizes(model, request), **largest}
+            largest = {**largest, **suggested_sizes(model, largest)}
+        self._tried[request] = largest
+        sizes = {**largest, **given}
         for name in (WEIGHTS, FILES):
             options.pop(name, None)
         if request.quantize:

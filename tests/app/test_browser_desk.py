@@ -41,6 +41,9 @@ def test_numbers_are_judged_moved_by_levers_and_compared_and_the_model_is_edited
     said = row.locator("td").nth(-2).inner_text()
     predicted, measured = said.removeprefix("predicted ").split(": ")
     assert predicted == measured, said
+    expect(page.locator(".tries-table tbody tr", has_text="no decision")).to_have_count(1)
+    empty = page.locator(".tries-table td.number", has_text="–")
+    assert all(cell.get_attribute("title") for cell in empty.all())
     # The look of the table is a part of the link.
     page.get_by_label("tries that contain these words").fill("sharing")
     expect(page.locator(".tries-table tbody tr")).to_have_count(1)

@@ -1,7 +1,7 @@
 """On small screens nothing of the frame is cut off, and nothing lies on anything else."""
 
 from dataclasses import replace
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 import pytest
@@ -59,6 +59,15 @@ BAR = """() => {
 }"""
 
 
+STACK = """() => [...document.querySelectorAll(".panes > .pane, .panes > .dock")]
+  .filter((pane) => pane.getClientRects().length)
+  .map((pane) => {
+    const {left, right, top, bottom} = pane.getBoundingClientRect();
+    return {name: pane.getAttribute("aria-label"), left, right, top, bottom};
+  })
+  .sort((a, b) => a.top - b.top)"""
+
+
 def test_nothing_of_the_frame_is_cut_or_covered(watched: Any, trace: Trace, opened: Any) -> None:
     name = "mobilenet_v2_035_128_quantized_per_channel"
     named = replace(trace, model=replace(trace.model, name=name))
@@ -85,3 +94,14 @@ def test_nothing_of_the_frame_is_cut_or_covered(watched: Any, trace: Trace, open
             assert bar["isVerdictFree"] and (bar["isNameWhole"] or width < 1200), (width, bar)
             assert bar["cut"] == bar["outside"] == 0, (width, bar)
             assert bar["facts"] == every, width
+    with watched.step("on a telephone one pane stands below the other, the graph first"):
+        page.locator(".preset-select").select_option(value="graph")
+        page.set_viewport_size({"width": 390, "height": 800})
+        boxes = page.evaluate(STACK)
+        assert boxes[0]["name"] == "graph" and len(boxes) == 4
+        for upper, lower in pairwise(boxes):
+            assert upper["bottom"] <= lower["top"] + 1, boxes
+        assert all(box["left"] >= -1 and box["right"] <= 391 for box in boxes), boxes
+        bar = page.evaluate(BAR)
+        assert bar["cut"] == bar["outside"] == 0, bar
+        assert bar["facts"] == every

@@ -22,6 +22,8 @@ import {
   timesOf,
 } from "../ground/tries.js";
 
+const UNKNOWN = "not known for this branch: its target has no such number, or nothing measures it";
+
 export function triesView(app) {
   app.tries ??= createTries(app);
   app.tries.draw();
@@ -206,7 +208,7 @@ function createTries(app) {
           clip(label, 30),
         ),
       ),
-      element("td", {title: clip(differs, 400)}, clip(differs || "–", 44)),
+      element("td", {title: clip(differs, 400)}, clip(differs || "no decision", 44)),
       shown.map((id) => cell(branch, columnOf(id), isCurrent)),
       element("td", {class: "quiet-text"}, clip(predictionOf(branch), 120)),
       element(
@@ -226,7 +228,11 @@ function createTries(app) {
 
   // What is still to come follows from what there is not.
   function emptyCell({isPending, isAsleep}) {
-    const title = isPending ? "not measured yet" : isAsleep ? "measured when it is looked at" : "";
+    const title = isPending
+      ? "not measured yet"
+      : isAsleep
+        ? "measured when it is looked at"
+        : UNKNOWN;
     return element("td", {class: "number quiet-text", title}, isPending ? "…" : "–");
   }
 

@@ -8,6 +8,7 @@ laying_out.py   constants as the machine reads them
 network.py      the program of a function, whole and layer by layer
 placement.py    what the machine refuses, and who computes that
 lowered.py      what was made of operations, so that each is lowered once
+streams.py      tiles and instructions that several programs have
 reach.py        what the reading of an operation depends on
 executing.py    what executes snapshots of its levels
 building.py     the record of a program: a launch is a layer

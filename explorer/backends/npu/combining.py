@@ -7,6 +7,9 @@ Both operands may be made by convolutions: the later one is tried first, because
 live longer then. The result is stored once, and what was between is neither stored nor loaded. All
 of a function are combined, or none where the program would take more cycles: a layer that only adds
 leaves time to load the weights of the next one, and has smaller tiles.
+
+A layer is not combined where it takes more cycles by itself than the two. Where the machine decodes
+weights, it may do so with coded weights and not without, or the reverse: both sets are tried.
 """
 
 from __future__ import annotations
@@ -64,8 +67,8 @@ class CombineLayers(Pass):
         tiles = ChosenTiles(self.machine, options, COMBINED)
         searches: dict[str, SearchRecord | None] = {}
         for function in functions_on(rewriter.module, self.machine.name):
-            more = self._more_cycles(function, rewriter, options)
-            for one in self._combinations(function, rewriter, options, more):
+            chosen = self._chosen(function, rewriter, options)
+            for one in self._combinations(function, rewriter, options, chosen):
                 op = one.reader
                 if one.reason:
                     events.decline(RULE, op, one.reason, EXPLANATION)
@@ -79,33 +82,45 @@ class CombineLayers(Pass):
         rewriter.artifacts[SEARCHES_COMBINED] = searches
         return events.rewrites
 
-    def _more_cycles(
+    def _chosen(
         self, function: func.FuncOp, rewriter: RecordedRewriter, options: RewriteOptions
-    ) -> int:
-        """How many cycles more the program takes with all that can be combined."""
-        trial = copy_operation(function)
-        module = ModuleOp([trial])
-        tried = RecordedRewriter(module, rewriter.weights, rewriter.names.copy())
-        count = 0
-        for one in self._combinations(trial, tried, options, 0):
-            if not one.reason:
-                self._apply(one, tried)
-                count += 1
-        if not count:
-            return 0
+    ) -> _Chosen:
+        """Which layers of a function are combined."""
         grouping = GroupLayers(self.machine, self.planner, lowered=self.lowered)
-        before = grouping.program_cycles(function, rewriter, options)
-        return grouping.program_cycles(trial, tried, options) - before
+        before, best = None, _Chosen()
+        names = list[str]()
+        for is_uncoded in (False, True) if self.machine.decodes_weights else (False,):
+            trial = copy_operation(function)
+            module = ModuleOp([trial])
+            tried = RecordedRewriter(module, rewriter.weights, rewriter.names.copy())
+            applied = list[str]()
+            for one in self._combinations(trial, tried, options, _Chosen(is_uncoded)):
+                if not one.reason:
+                    self._apply(one, tried)
+                    applied.append(identity_of(one.reader))
+            if applied == names:
+                continue
+            names = applied
+            if before is None:
+                before = grouping.program_cycles(function, rewriter, options)
+            more = grouping.program_cycles(trial, tried, options) - before
+            if best.is_first or more < min(best.more_cycles, 0):
+                best = _Chosen(is_uncoded, more, is_first=False)
+        return best
 
     def _combinations(
-        self, function: func.FuncOp, rewriter: RecordedRewriter, options: RewriteOptions, more: int
+        self,
+        function: func.FuncOp,
+        rewriter: RecordedRewriter,
+        options: RewriteOptions,
+        chosen: _Chosen,
     ) -> Iterator[Combination]:
-        """One by one, for the next may be of what became of the one before. `more`: cycles of the
-        program with all of them."""
+        """One by one, for the next may be of what became of the one before."""
+        more = chosen.more_cycles
         for op in list(function.body.block.ops):
             if not isinstance(op, LayerOp) or Elementwise.__name__ != op.KIND:
                 continue
-            one = _combination_of(op, rewriter, self.lowered, _decided(options))
+            one = _combination_of(op, rewriter, self.lowered, _decided(options), chosen.is_uncoded)
             if one is None:
                 continue
             wanted = options.decision(f"{self.name}/{RULE}/{identity_of(op)}")
@@ -138,6 +153,18 @@ class CombineLayers(Pass):
         self.lowered.keep(layer_op, rewriter.weights, layer, searched.tiled)
 
 
+@dataclass(frozen=True)
+class _Chosen:
+    """What is combined in a function."""
+
+    is_uncoded: bool = False
+    """Whether a layer is compared with the two with weights as they are."""
+    more_cycles: int = 0
+    """Of the program with them than without: if there are more, nothing is combined."""
+    is_first: bool = True
+    """Whether nothing was compared so far."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Combination:
     """A candidate, and what becomes of it."""
@@ -160,10 +187,14 @@ def _decided(options: RewriteOptions) -> frozenset[str]:
 
 
 def _combination_of(
-    reader: LayerOp, rewriter: RecordedRewriter, lowered: LoweredLayers, decided: frozenset[str]
+    reader: LayerOp,
+    rewriter: RecordedRewriter,
+    lowered: LoweredLayers,
+    decided: frozenset[str],
+    is_uncoded: bool,
 ) -> Combination | None:
     """None where no operand of a layer is made by a convolution. `decided`: operations
-    with given tiles."""
+    with given tiles. `is_uncoded`: see `_Chosen`."""
     sides = list(reader.data)
     if len(sides) != 2 or sides[0] is sides[1] or reader.is_part:
         return None
@@ -186,10 +217,14 @@ def _combination_of(
         layer = combined_with(mine.layer, own.layer, side)
         try:
             searched = lowered.searched.of(layer)
+            compared = [searched.tiled, mine.tiled]
+            if is_uncoded:
+                compared = [lowered.searched_uncoded.of(each).tiled for each in (layer, mine.layer)]
         except LayerError as error:
             return replace(one, reason=error.message)
-        compared = (searched.tiled, mine.tiled, own.tiled)
-        together, *apart = (lowered.streams.cycles(tiled, ANYWHERE) for tiled in compared)
+        together, *apart = (
+            lowered.streams.cycles(tiled, ANYWHERE) for tiled in (*compared, own.tiled)
+        )
         more = together - sum(apart)
         reason = f"one layer would take {more} cycles more than two" if more > 0 else ""
         return replace(one, layer=layer, searched=searched, reason=reason)

@@ -19,7 +19,6 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
-from operator import le
 from typing import Any
 
 from xdsl.dialects import func
@@ -64,6 +63,7 @@ from explorer.targets.npu.machine import Machine
 KEEP = "keep"
 EXPLANATION = "it stays on the chip until its last reader has run"
 EXPLANATION_OF_TILES = "end sooner after the layer before"
+EXPLANATION_OF_MORE = "with all that fits the program would take {} cycles more"
 MAX_OPTIONS = 2
 """Tiles that are tried by each of two estimates."""
 Lying = Mapping[str, int]
@@ -195,6 +195,8 @@ class _Kept:
         self.costs: dict[int, tuple[_Way, tuple[int, int]]] = {}
         self.programs: tuple[Lying, Programs[_LayerAt]] | None = None
         self._begin()
+        self.alone = self._way({})
+        """Where nothing stays."""
 
     def take_known(self, known: GroupedProgram) -> dict[str, str]:
         """What was found for the same program, in the tiles of these layers; of tensors
@@ -209,14 +211,19 @@ class _Kept:
     def best(self, candidates: Mapping[str, BufferLifetime]) -> _Way:
         """Keeps tensors in this order, and refines tiles.
 
-        Where the machine decodes weights, the program without a decoder comes first. Another one
-        is taken if it has no more cycles and moves no more bytes.
+        Where the machine decodes weights, the program without a decoder is one of several. The one
+        with the fewest cycles is taken, of several that with the fewest bytes; if there are fewer
+        cycles where nothing stays, then that.
         """
-        best, *others = self._ways(candidates)
-        for way in others:
-            if all(map(le, self.cost(way), self.cost(best))):
-                best = way
-        return best
+        ways = self._ways(candidates)
+        if len(ways) == 1:
+            return ways[0]
+        best = min(reversed(ways), key=self.cost)
+        more = self.cost(best)[0] - self.cost(self.alone)[0]
+        if more <= 0:
+            return best
+        reasons = dict.fromkeys(candidates, EXPLANATION_OF_MORE.format(more))
+        return self._refined(replace(self.alone, reasons=reasons))
 
     def _ways(self, candidates: Mapping[str, BufferLifetime]) -> list[_Way]:
         ways: list[_Way] = []
@@ -278,7 +285,7 @@ class _Kept:
     def _way_of(self, candidates: Mapping[str, BufferLifetime]) -> _Way:
         """What a tensor costs is known of layers by themselves: if all together take more cycles in
         the program than none, those stay that no tiles become smaller for, and else none."""
-        plain = self._way({})
+        plain = self.alone = self._way({})
         found, cycles = dict[str, str](), 0
         for may_cut in (True, False):
             found = {name: self._try_to_keep(one, may_cut) for name, one in candidates.items()}
@@ -290,7 +297,7 @@ class _Kept:
             if more <= 0:
                 return way
             self._take(plain)
-            reason = f"with all that fits the program would take {more} cycles more"
+            reason = EXPLANATION_OF_MORE.format(more)
             found = {name: why or reason for name, why in found.items()}
         return replace(plain, reasons=found)
 

@@ -19,6 +19,7 @@ from explorer.ir.dialects.npu import LayerOp
 from explorer.ir.functions.calls import functions_on
 from explorer.ir.operation import from_attribute, identity_of
 from explorer.ir.structure import operations
+from explorer.targets import load_target
 
 PASS = "combine-layers"
 
@@ -177,3 +178,18 @@ def test_groups_that_were_found_while_combining_are_found_again(tmp_path, monkey
     assert len(searched) == 2 + 3 and len(set(searched)) == 2
     np.testing.assert_array_equal(outputs["y"], expected["y"])
     assert c.final.dump() == again.final.dump() and found.cycles == other.cycles
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("seed", range(6))
+def test_a_decoder_costs_no_cycles(tmp_path, seed):
+    """Which layers are combined depends on whether their weights are coded."""
+    random = np.random.default_rng(100 + seed)
+    model = chain(tmp_path, seed, int(random.integers(3, 40)), int(random.integers(5, 20)), 6)
+    found = [
+        measured(model, load_target("mac-128", {"engines.dma.decoder": decoder}))
+        for decoder in ("rice", "none")
+    ]
+    (_, coded, outputs), (_, plain, expected) = found
+    np.testing.assert_array_equal(outputs["y"], expected["y"])
+    assert coded.cycles <= plain.cycles

@@ -36,8 +36,7 @@ def sparse(found, kept, size=(6, 6), channels=64):
 @pytest.mark.parametrize("name", ["tiny-8", "mac-128", "odd-12x20", "vta-16"])
 @pytest.mark.parametrize("kept", [0.2, 0.6])
 def test_the_cheaper_bands_are_taken_and_make_the_same_numbers(name, kept, monkeypatch):
-    fields = {"engines.dma.decoder": "none"} if name == "mac-128" else {}
-    found, random = machine(name, **fields), np.random.default_rng(2)
+    found, random = machine(name), np.random.default_rng(2)
     layer = sparse(found, kept)  # bands are chosen by bytes of weights as they are
     assert layer.is_sparse
     chosen, cycles = bands(layer, found), {}

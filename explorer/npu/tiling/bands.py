@@ -14,8 +14,9 @@ import numpy as np
 
 from explorer.npu.layers.convolution import Convolution
 from explorer.npu.layers.tensors import blocks
+from explorer.targets.npu.coding import code_bits
 from explorer.targets.npu.formats import moves_on_chip
-from explorer.targets.npu.machine import Machine
+from explorer.targets.npu.machine import Machine, Route
 
 MARGIN = 0.95
 """Zeros are kept where an estimate is less than this part of the one without them."""
@@ -87,7 +88,7 @@ def _cycles(layer: Convolution, machine: Machine, found: Sequence[Band]) -> floa
     taps = layer.kernel[0] * layer.kernel[1]
     _, height, width = layer.input_shape
     route = machine.route[machine.regions[-1].name, spaces["weights"].memory, True]
-    each = spaces["weights"].global_bytes / float(route.bytes_per_cycle)
+    weights = _moved_weights(layer, machine, route)
     start, rate = _on_chip_or_not(machine)
     starts = machine.matrix.start_cycles + (0 if vector is None else vector.start_cycles)
     batch = 1 if machine.instruction_set.elements_hold_batch else machine.batch
@@ -97,10 +98,34 @@ def _cycles(layer: Convolution, machine: Machine, found: Sequence[Band]) -> floa
     for band in found:
         inputs = len(band.inputs)
         elements = len(band.outputs) * inputs * taps
-        loaded += route.fixed_cycles + elements * each
+        loaded += route.fixed_cycles + sum(
+            float(weights[output, list(band.inputs)].sum(axis=0).min()) for output in band.outputs
+        )
         loaded += start + inputs * height * width * rate
         computed += starts + elements * steps
     return loaded + computed
+
+
+def _moved_weights(layer: Convolution, machine: Machine, route: Route) -> np.ndarray:
+    """Cycles of each block without starts, of [blocks of outputs, blocks of inputs, ways]: as it
+    lies, and coded with each parameter. Blocks are filled up with zeros."""
+    bits, ins = machine.weight_bits, input_blocks(layer, machine)
+    outputs = list(ranges(range(layer.weights.shape[0]), machine.columns))
+    size = machine.rows * machine.columns * layer.kernel[0] * layer.kernel[1]
+    whole, rate = size * bits / 8, float(route.bytes_per_cycle)
+    plain = np.full((len(outputs), len(ins), 1), whole / rate)
+    decoded = route.decoded_bytes_per_cycle
+    if decoded is None:
+        return plain
+    coded = np.empty((len(outputs), len(ins), bits))
+    for index, out in enumerate(outputs):
+        for number, one in enumerate(ins):
+            block = np.zeros(size, np.int64)
+            mine = layer.weights[out.start : out.stop, one.channels.start : one.channels.stop]
+            block[: mine.size] = mine.reshape(-1)
+            coded[index, number] = code_bits(block, bits).sum(axis=1)
+    coded = np.maximum(coded / 8 / rate, whole / float(decoded))
+    return np.concatenate([plain, coded], axis=2)
 
 
 def _on_chip_or_not(machine: Machine) -> tuple[int, float]:

@@ -25,17 +25,16 @@ import numpy as np
 import explorer
 from explorer.ir.program import Snapshot
 from explorer.ir.structure import operations, value_name
-from explorer.npu import Convolution, LayerError, LayerProgram, compile_layer, predict
+from explorer.npu import Convolution, LayerError, compile_layer, predict
 from explorer.npu.layers.from_operations import FoundLayer, read_layers
 from explorer.npu.layers.value_layout import Stored, stored_form
-from explorer.npu.program.ir_layers import SIZES
-from explorer.npu.program.partition import TiledPieces
 from explorer.runtime.npu import Simulation, simulate
 from explorer.targets import load_target
 from explorer.targets.npu.machine import Machine, describe
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 from architectures import open_architecture
+from resnet18 import sizes_of
 
 ALL = "edge-64,mac-128,odd-12x20,tiny-8,vta-16,vta-32"
 
@@ -145,21 +144,13 @@ def run_layer(
     made = compile_layer(layer, machine)
     results: list[Simulation] = []
     off = 0.0
-    for one in (made, compile_layer(layer, machine, buffers=1, sizes=sizes_of(made))):
+    for one in (made, compile_layer(layer, machine, buffers=1, sizes=sizes_of(made.tiled))):
         result = simulate(one.program, one.image_with(*given), machine)
         if not np.array_equal(one.output_of(result.image), expected):
             raise SystemExit(f"{machine.name}, {found.output}: numbers differ")
         off = max(off, abs(predict(one.tiled).cycles / result.cycles - 1))
         results.append(result)
     return results[0], results[1], off
-
-
-def sizes_of(made: LayerProgram) -> tuple[int, ...] | None:
-    """None for pieces, each of which is cut by itself."""
-    tiled = made.tiled
-    if isinstance(tiled, TiledPieces):
-        return None
-    return tuple(getattr(tiled, name) for name in SIZES[type(tiled)])
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@
      "plan-memory/pins": [["conv_1", 1024]],      buffers at given bytes of the arena
      "tile-layers/search": "full",                how many tiles of each layer of an NPU are tried
      "tile-layers/conv_1/rows": 7,                what is chosen for the tiles of a layer
+     "unfold-inputs/unfold/conv_1": "2x2",        2 x 2 neighbours become channels
      "combine-layers/combine/add_1": False,       a sum stays a layer of its own
      "slice-layers/chain/conv_4": "conv_1:4:recompute",   a chain of layers in slices of rows
      "group-layers/keep/conv_1": False}           its result does not stay on the chip
@@ -39,8 +40,11 @@ PINS = f"{MEMORY}/pins"
 TILES = "tile-layers"
 SEARCH = f"{TILES}/search"
 GROUPS = "group-layers"
+UNFOLDED = "unfold-inputs"
 COMBINED = "combine-layers"
 SLICES = "slice-layers"
+TILED = (TILES, UNFOLDED, COMBINED)
+"""Passes that choose the tiles of a layer, in their order."""
 TILE_CHOICES = (
     "rows", "columns", "outputs", "inputs", "blocks", "order", "constants", "together",
     "input_buffers", "weight_buffers", "sum_buffers", "buffers",
@@ -85,6 +89,12 @@ _MEMORY = {
 }
 
 
+def decided_tiles(decisions: Decisions) -> frozenset[str]:
+    """Operations of which tiles are given."""
+    parts = (address.split("/") for address in decisions)
+    return frozenset(one[1] for one in parts if len(one) == 3 and one[0] == TILES)
+
+
 def place_of(address: str) -> DecisionTitle:
     """The place of a knob, of a rule or of a rewrite."""
     head, *rest = address.split("/", 2)
@@ -98,7 +108,7 @@ def place_of(address: str) -> DecisionTitle:
         return DecisionTitle("memory", "", _MEMORY.get(address, "/".join(rest)))
     if head == SCHEDULES and len(rest) == 2:
         return DecisionTitle("schedule", rest[0], rest[1])
-    if head in (TILES, COMBINED) and len(rest) == 2 and rest[1] in TILE_CHOICES:
+    if head in TILED and len(rest) == 2 and rest[1] in TILE_CHOICES:
         return DecisionTitle("schedule", rest[0], rest[1])
     if address == SEARCH:
         return DecisionTitle("program", "", "search for tiles")

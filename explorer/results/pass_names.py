@@ -60,6 +60,7 @@ PassName = Literal[
     "stack-matrices",
     "widen-floats",
     "tile-layers",
+    "unfold-inputs",
     "combine-layers",
     "slice-layers",
     "group-layers",

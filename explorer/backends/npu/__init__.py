@@ -106,6 +106,7 @@ class NpuBackend(Backend):
         from explorer.backends.npu.passes import AssignAddresses, EmitInstructions, TileLayers
         from explorer.backends.npu.placement import RefusedLayers
         from explorer.backends.npu.slicing import SliceLayers
+        from explorer.backends.npu.unfolding import UnfoldInputs
         from explorer.targets.npu.machine import describe
 
         machine, refuses = describe(lowering.target), lowering.refuses
@@ -114,6 +115,7 @@ class NpuBackend(Backend):
             lowered = refuses.lowered
         return (
             TileLayers(machine, lowered),
+            UnfoldInputs(machine, lowered=lowered),
             CombineLayers(machine, lowered=lowered),
             SliceLayers(machine, lowered=lowered),
             GroupLayers(machine, lowered=lowered),
@@ -185,6 +187,7 @@ class NpuBackend(Backend):
         from explorer.backends.npu.executable import NpuProgram
         from explorer.backends.npu.passes import SEARCHES_MADE, STEPS
         from explorer.backends.npu.slicing import SEARCHES_SLICED
+        from explorer.backends.npu.unfolding import SEARCHES_UNFOLDED
 
         mine = [program for program in executables if isinstance(program, NpuProgram)]
         steps = artifacts.get(STEPS, {})
@@ -192,7 +195,10 @@ class NpuBackend(Backend):
         combined = artifacts.get(SEARCHES_COMBINED, {})
         assert isinstance(steps, dict) and isinstance(searches, tuple)
         sliced = artifacts.get(SEARCHES_SLICED, {})
+        unfolded = artifacts.get(SEARCHES_UNFOLDED, {})
         assert isinstance(combined, dict) and isinstance(sliced, dict)
+        assert isinstance(unfolded, dict)
+        searches = [record for one in searches for record in unfolded.get(one.layer, [one])]
         kept = [combined.get(one.layer, one) for one in searches]
         kept = [sliced.get(one.layer, [one]) for one in kept if one is not None]
         searches = tuple(record for records in kept for record in records)

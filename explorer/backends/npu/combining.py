@@ -40,7 +40,7 @@ from explorer.npu.layers.layer import LayerError
 from explorer.npu.program.addresses import ANYWHERE
 from explorer.npu.program.ir_layers import tiles_of
 from explorer.npu.search.searching import Found, SearchRecord
-from explorer.results.decisions import COMBINED, TILES
+from explorer.results.decisions import COMBINED, decided_tiles
 from explorer.targets.npu.machine import Machine
 
 RULE = "combine"
@@ -120,7 +120,8 @@ class CombineLayers(Pass):
         for op in list(function.body.block.ops):
             if not isinstance(op, LayerOp) or Elementwise.__name__ != op.KIND:
                 continue
-            one = _combination_of(op, rewriter, self.lowered, _decided(options), chosen.is_uncoded)
+            decided = decided_tiles(options.decisions)
+            one = _combination_of(op, rewriter, self.lowered, decided, chosen.is_uncoded)
             if one is None:
                 continue
             wanted = options.decision(f"{self.name}/{RULE}/{identity_of(op)}")
@@ -178,12 +179,6 @@ class Combination:
     """Its tiles, by a fast search."""
     reason: str = ""
     """Why there is no such layer; empty where there is one."""
-
-
-def _decided(options: RewriteOptions) -> frozenset[str]:
-    """Operations of which tiles are given."""
-    parts = (address.split("/") for address in options.decisions)
-    return frozenset(one[1] for one in parts if len(one) == 3 and one[0] == TILES)
 
 
 def _combination_of(

@@ -55,7 +55,7 @@ from explorer.npu.program.rooms import (
 )
 from explorer.npu.search.searching import likely_tiles, search_layer
 from explorer.npu.tiling.coded import without_decoders
-from explorer.results.decisions import COMBINED, GROUPS, SEARCH, TILES
+from explorer.results.decisions import GROUPS, SEARCH, TILED
 from explorer.results.memory import BufferLifetime
 from explorer.targets.npu.formats import limits_of, moves_on_chip
 from explorer.targets.npu.machine import Machine
@@ -387,9 +387,7 @@ class _Kept:
     def _is_decided(self, step: int) -> bool:
         name = identity_of(self.layers[step])
         choices = CHOICES[type(self.made[step].tiled)]
-        addresses = [
-            f"{pass_}/{name}/{choice}" for pass_ in (TILES, COMBINED) for choice in choices
-        ]
+        addresses = [f"{pass_}/{name}/{choice}" for pass_ in TILED for choice in choices]
         return any(self.options.decision(address) is not None for address in addresses)
 
     def _try_to_keep(self, buffer: BufferLifetime, may_cut: bool) -> str:

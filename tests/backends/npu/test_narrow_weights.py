@@ -43,9 +43,12 @@ def test_weights_take_four_bits_and_keep_the_integers_that_were_chosen(calibrate
 def test_an_array_of_narrow_weights_runs_the_network_with_half_the_bytes(calibrated):
     model, table, x = calibrated
     plain = {"engines.dma.decoder": "none"}
-    narrow = explorer.compile(model, load_target("mac-128", NARROW | plain), quantization=table)
+    same = {"unfold-inputs": False}
+    target = load_target("mac-128", NARROW | plain)
+    narrow = explorer.compile(model, target, quantization=table, decisions=same)
     assert narrow.accuracy(x).report.bit_exact
-    wide = explorer.compile(model, load_target("mac-128", plain), quantization=table)
+    target = load_target("mac-128", plain)
+    wide = explorer.compile(model, target, quantization=table, decisions=same)
     wide.run(x)
     runs = narrow.counted, wide.counted
     assert runs[0].cycles == runs[0].predicted_cycles < runs[1].cycles

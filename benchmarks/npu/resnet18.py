@@ -4,11 +4,11 @@
 
 Shapes are those of a picture of 224 x 224 (He et al., 2016, table 1), which VTA's paper measures,
 too (Moreau et al., "A Hardware-Software Blueprint for Flexible Deep Learning Specialization",
-2019); numbers are random, the input's zero point is 0. Tiles are those of a fast search; a layer of few
-channels is two layers where these take fewer cycles, as `unfold-inputs` has it. `used`: the layer's
-multiply-accumulates over what the array could have done in as many cycles; `single`: tiles of the
-same sizes without double buffering. Outputs are compared with NumPy's, and cycles with those
-predicted; `--predicted` says these and runs nothing.
+2019); numbers are random, the input's zero point is 0. Tiles are those of a fast search; a layer
+of few channels is two layers where these take fewer cycles, as `unfold-inputs` has it. `used`: the
+layer's multiply-accumulates over what the array could have done in as many cycles; `single`: tiles
+of the same sizes without double buffering. Outputs are compared with NumPy's, and cycles with
+those predicted; `--predicted` says these and runs nothing.
 """
 
 from __future__ import annotations

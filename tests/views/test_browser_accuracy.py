@@ -42,13 +42,13 @@ def test_the_number_that_is_shown_is_the_one_that_is_judged(opened: Any, exact: 
     verdict = page.locator(".verdict")
     expect(verdict).to_contain_text("within tolerance")
     expect(page.locator(".totals")).to_contain_text(
-        "worst layer5.0e-6 of 0.024 allowed, from float64"
+        "worst layer5.0e-6 of 1.0e-4 allowed, from float64"
     )
     assert "differs by 0.012" in verdict.get_attribute("title")
-    expect(page.locator(".passes")).to_contain_text("worst tensor 5.0e-6 of 0.024 allowed")
+    expect(page.locator(".passes")).to_contain_text("worst tensor 5.0e-6 of 1.0e-4 allowed")
     row = page.locator(".heat-side .worst", has_text="Relu_2_out")
     expect(row).to_contain_text("0.012")
-    expect(row).to_contain_text("5.0e-6 of 0.024 allowed, from float64")
+    expect(row).to_contain_text("5.0e-6 of 1.0e-4 allowed, from float64")
     assert watched.is_clean(), watched
 
 

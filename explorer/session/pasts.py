@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from explorer.errors import InputError, UnsupportedError
-from explorer.importers.model import sizes_of_inputs
 from explorer.session.inputs import Range
 from explorer.session.signatures import Signature, Size
 
@@ -58,6 +57,7 @@ class GrowingPast:
     ) -> int | None:
         """The capacity as far as tables of the model reach; None where masks do not grow so."""
         from explorer.compilation.settings.capacity import capacity_for
+        from explorer.importers.model import sizes_of_inputs
 
         try:
             return capacity_for(model, sizes_of_inputs(model, given), capacity)

@@ -345,8 +345,8 @@ leaves to companion functions in C. Not counted are `quantize` of the inputs, `d
 outputs, and reshapes of floats next to them, which are views: nothing is run for these. Every
 network is equal to its integer program bit by bit, after every pass and in the simulator, and its
 cycles are those predicted, unless a cell states something else. An empty cell was not run. `*`: run
-before weights were coded, which adds no cycles ([coded weights](npu.md#coded-weights)). Few cells
-were run since `unfold-inputs` is there, which adds none either.
+before weights were coded, which adds no cycles ([coded weights](npu.md#coded-weights)). Most
+cells are older than `unfold-inputs`, which is applied where it saves cycles.
 """
 
 

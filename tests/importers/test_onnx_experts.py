@@ -107,8 +107,8 @@ def test_layouts_of_gates_that_no_kernel_for_processors_has(make_model, snapshot
 def packed(numbers: np.ndarray, bits: int) -> np.ndarray:
     """Several in a byte, the first one in its lowest bits; the last byte is filled up with ones."""
     per_byte = 8 // bits
-    behind = [(0, 0)] * (numbers.ndim - 1) + [(0, -numbers.shape[-1] % per_byte)]
-    wide = np.pad(numbers, behind, constant_values=(1 << bits) - 1).astype(np.uint8)
+    padding = [(0, 0)] * (numbers.ndim - 1) + [(0, -numbers.shape[-1] % per_byte)]
+    wide = np.pad(numbers, padding, constant_values=(1 << bits) - 1).astype(np.uint8)
     apart = wide.reshape(*wide.shape[:-1], -1, per_byte)
     shifted = apart << np.arange(0, 8, bits, dtype=np.uint8)
     return np.bitwise_or.reduce(shifted, -1).astype(np.uint8)

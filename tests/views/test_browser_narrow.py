@@ -94,7 +94,7 @@ def test_nothing_of_the_frame_is_cut_or_covered(watched: Any, trace: Trace, open
             assert bar["isVerdictFree"] and (bar["isNameWhole"] or width < 1200), (width, bar)
             assert bar["cut"] == bar["outside"] == 0, (width, bar)
             assert bar["facts"] == every, width
-    with watched.step("on a telephone one pane stands below the other, the graph first"):
+    with watched.step("on a telephone the panes are one column, the graph first"):
         page.locator(".preset-select").select_option(value="graph")
         page.set_viewport_size({"width": 390, "height": 800})
         boxes = page.evaluate(STACK)

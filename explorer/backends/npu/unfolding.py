@@ -5,8 +5,8 @@
     %conv1 = npu.convolution(%conv1.unfolded, ...)        a window of 4 x 4
 
 The forms are those of `explorer/npu/layers/unfolding.py`. A layer gets the one with the fewest
-cycles, where both layers together save a twentieth. That is sure to pay in a program, too, where
-they take less time than the array alone took before; what is not sure is left out of programs that
+cycles, where both layers together save a twentieth. That is taken to pay in a program, too, where
+they take less time than the array alone took before; all else is left out of programs that
 would take more cycles with it. A decision names the neighbours: `unfold-inputs/unfold/conv1 =
 "2x2"`, or false.
 """
@@ -104,7 +104,7 @@ class UnfoldInputs(Pass):
         options: RewriteOptions,
     ) -> int:
         """How many cycles more the program takes with all layers that can be unfolded; 0 where
-        it is sure to take fewer."""
+        none has to be compared."""
         possible = [one for one in candidates if not one.reason]
         if all(one.is_sure for one in possible):
             return 0
@@ -216,7 +216,7 @@ class Candidate:
     reason: str = ""
     """Why it stays one layer."""
     is_sure: bool = False
-    """Whether it is decided, or sure to pay in any program."""
+    """Whether it is decided, or taken to pay without a comparison of programs."""
 
     @property
     def name(self) -> str:

@@ -136,10 +136,10 @@ class ValidRows:
             raise Refused("a logarithm of it is taken", op)
         scores = op.operands[0]
         kind = numpy_dtype(element_type_of(scores))
-        behind = len(shape_of(scores)) - 1 - axis
+        after = len(shape_of(scores)) - 1 - axis
         with self.edit.events.rewrite("mask", op, "only valid keys have a share"):
             user, place = _before_bias(op)
-            valid = self._valid(user, static_shape(scores)[axis], behind)
+            valid = self._valid(user, static_shape(scores)[axis], after)
             nothing = self.edit.weight(user, "nothing", np.array(-np.inf, kind))
             masked = self.edit.added(user, SelectOp.make([valid, user.operands[place], nothing]))
             self.edit.rewriter.set_operand(user, place, masked)
@@ -169,16 +169,16 @@ class ValidRows:
                 masked = self.edit.added(op, SelectOp.make([valid, op.input, neutral]))
                 self.edit.rewriter.set_operand(op, 0, masked)
 
-    def _valid(self, op: TopOperation, size: int, behind: int) -> SSAValue:
+    def _valid(self, op: TopOperation, size: int, after: int) -> SSAValue:
         """Which places of a growing axis of that size are valid, with so many axes after it."""
-        if (size, behind) not in self.valid:
+        if (size, after) not in self.valid:
             places = np.arange(size, dtype=np.int64)
-            numbers = self.edit.weight(op, "places", places.reshape(-1, *[1] * behind))
+            numbers = self.edit.weight(op, "places", places.reshape(-1, *[1] * after))
             more = self.edit.weight(op, "rows", np.array(size - self.full, np.int64))
             end = self.edit.added(op, BinaryOp.make([self.length, more], kind="add"))
             valid = BinaryOp.make([numbers, end], kind="less")
-            self.valid[size, behind] = self.edit.added(op, valid)
-        return self.valid[size, behind]
+            self.valid[size, after] = self.edit.added(op, valid)
+        return self.valid[size, after]
 
     def _is_zero(self, value: SSAValue) -> bool:
         numbers = None if value in self.zeroed else self.edit.constants(value)

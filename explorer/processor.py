@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Collection
+from functools import cache
 from pathlib import Path
 
 PROCESSOR_FILE = Path("/proc/cpuinfo")
@@ -162,6 +163,11 @@ def cache_bytes() -> dict[str, int]:
 
     Empty where the system does not say.
     """
+    return dict(_cache_sizes())
+
+
+@cache
+def _cache_sizes() -> tuple[tuple[str, int], ...]:
     sizes: dict[str, int] = {}
     for folder in sorted(CACHE_FOLDER.glob("index*")):
         try:
@@ -174,7 +180,7 @@ def cache_bytes() -> dict[str, int]:
         if kind in ("Data", "Unified") and found:
             unit = {"": 1, "K": 1 << 10, "M": 1 << 20}[found.group(2)]
             sizes[f"l{level}"] = int(found.group(1)) * unit
-    return sizes
+    return tuple(sizes.items())
 
 
 def clock_hz() -> float:
@@ -191,8 +197,12 @@ def memory_bytes() -> int:
         return 0
 
 
+@cache
 def read_processor_text() -> str:
-    """The system's description of its processor in the form of `/proc/cpuinfo`."""
+    """The system's description of its processor in the form of `/proc/cpuinfo`.
+
+    A process reads it once: Linux asks every core for its clock, which takes milliseconds.
+    """
     if PROCESSOR_FILE.is_file():
         return PROCESSOR_FILE.read_text(errors="replace")
     if sys.platform == "darwin":

@@ -19,7 +19,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -106,11 +106,10 @@ def find_compiler(environment: Mapping[str, str] | None = None) -> Compiler:
     each was refused.
     """
     environment = os.environ if environment is None else environment
-    commands = candidate_commands(environment)
     if "CC" in environment:
-        return _examine(commands[0], environment)
+        return _examine(_named_command(environment), environment)
     refusals: list[BuildError] = []
-    for command in commands:
+    for command in _candidates(environment):
         try:
             return _examine(command, environment)
         except BuildError as error:
@@ -153,7 +152,7 @@ def candidate_commands(environment: Mapping[str, str]) -> list[tuple[str, ...]]:
     """
     if "CC" in environment:
         return [_named_command(environment)]
-    return _candidates(environment)
+    return list(_candidates(environment))
 
 
 def compile_shared_library(
@@ -282,13 +281,14 @@ def _named_command(environment: Mapping[str, str]) -> tuple[str, ...]:
     return (str(Path(path).absolute()), *words[1:])
 
 
-def _candidates(environment: Mapping[str, str]) -> list[tuple[str, ...]]:
-    """Commands that exist; whether they work is seen by trying."""
-    paths = [shutil.which(name, path=environment.get("PATH")) for name in ("cc", "gcc", "clang")]
-    commands: list[tuple[str, ...]] = [(path,) for path in paths if path is not None]
+def _candidates(environment: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
+    """Commands that exist; whether they work is seen by trying, and most often the first does."""
+    for name in ("cc", "gcc", "clang"):
+        path = shutil.which(name, path=environment.get("PATH"))
+        if path is not None:
+            yield (path,)
     if importlib.util.find_spec("ziglang") is not None:
-        commands.append((sys.executable, "-m", "ziglang", "cc"))
-    return commands
+        yield (sys.executable, "-m", "ziglang", "cc")
 
 
 def _examine(command: tuple[str, ...], environment: Mapping[str, str]) -> Compiler:

@@ -106,11 +106,18 @@ def core_family(name: str) -> CoreFamily:
 
 def family_of(llvm_name: str, architecture: str = "") -> CoreFamily:
     """The family with LLVM's name for a processor; a general one where there is none."""
+    general = GENERIC.get(architecture or architecture_here(), GENERIC["x86_64"])
+    return core_family(_name_of_family(llvm_name) or general)
+
+
+@lru_cache(maxsize=64)
+def _name_of_family(llvm_name: str) -> str:
+    """Empty where no family has that name."""
     for name in list_core_families():
         # Reading a record takes longer than looking for a word, and most are not wanted.
         if f'"{llvm_name}"' in _text_of(name) and llvm_name in core_family(name).families:
-            return core_family(name)
-    return core_family(GENERIC.get(architecture or architecture_here(), GENERIC["x86_64"]))
+            return name
+    return ""
 
 
 def architecture_here() -> str:

@@ -4,12 +4,13 @@ import dataclasses
 
 import pytest
 
+from explorer import processor
 from explorer.backends.cores import known_core
 from explorer.cli.devices import core_lines
 from explorer.errors import InputError
 from explorer.processor import core_kinds, processor_family, processor_features, recognized_by
 from explorer.runtime.features import features_in
-from explorer.targets import Cache, CoreOverrides, load_target
+from explorer.targets import Cache, CoreOverrides, core_families, load_target
 from explorer.targets.core_families import (
     MeasuredCore,
     core_family,
@@ -36,6 +37,14 @@ CPU implementer : 0x41
 CPU part : 0xd40
 Features : fp asimd asimddp sve i8mm bf16
 """
+
+
+def test_the_system_is_asked_once_for_its_processor(monkeypatch, tmp_path):
+    known = known_core(load_target("cpu"))
+    monkeypatch.setattr(processor, "PROCESSOR_FILE", tmp_path)
+    monkeypatch.setattr(processor, "CACHE_FOLDER", tmp_path)
+    monkeypatch.setattr(core_families, "_text_of", None)
+    assert known_core(load_target("cpu")) == known
 
 
 @pytest.mark.parametrize("name", list_core_families())

@@ -16,7 +16,7 @@ from xdsl.dialects import affine, arith, func, memref
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
-from explorer.ir.sizes.symbols import Expression, larger, number
+from explorer.ir.sizes.symbols import Expression, Name, larger, number
 from explorer.kernels.loops.nest import (
     Access,
     LinearForm,
@@ -55,11 +55,13 @@ class Bounds:
         difference = one - other
         if difference.is_number:
             return one if difference.constant >= 0 else other
-        values = self._values(difference)
-        if values and min(values) >= 0:
+        low, high = self.interval(difference)
+        if low is not None and low >= 0:
             return one
-        if values and max(values) <= 0:
+        if high is not None and high <= 0:
             return other
+        if any(self.ranges.get(name, (1, 1))[0] < 1 for name in difference.names):
+            return None  # `larger` takes it that no size is 0
         found = larger(one, other)
         return found if len(str(found)) <= MAX_TEXT else None
 
@@ -68,15 +70,31 @@ class Bounds:
             return other
         return tuple(self.more(a, b) for a, b in zip(one, other, strict=True))
 
-    def _values(self, expression: Expression) -> list[int]:
-        """At all sizes of the only name; empty where there are several names, or too many sizes."""
-        names = tuple(expression.names)
-        if len(names) != 1 or names[0] not in self.ranges:
-            return []
-        lowest, highest = self.ranges[names[0]]
+    def interval(self, expression: Expression) -> tuple[int | None, int | None]:
+        """The smallest and the largest number that it is in a call; None where one is not known.
+
+        Exact for sums of multiples of sizes, and for anything of one name with few sizes.
+        """
+        if any(name not in self.ranges for name in expression.names):
+            return None, None
+        if all(len(p) < 2 and all(isinstance(a, Name) for a in p) for p, _ in expression.terms):
+            return self._end_of_sum(expression, 0), self._end_of_sum(expression, 1)
+        if len(expression.names) != 1:
+            return None, None
+        (name,) = expression.names
+        lowest, highest = self.ranges[name]
         if highest - lowest >= MAX_TRIED_SIZES:
-            return []
-        return [expression.value({names[0]: size}) for size in range(lowest, highest + 1)]
+            return None, None
+        values = [expression.value({name: size}) for size in range(lowest, highest + 1)]
+        return min(values), max(values)
+
+    def _end_of_sum(self, expression: Expression, end: int) -> int:
+        total = expression.constant
+        for product, factor in expression.terms:
+            for atom in product:
+                assert isinstance(atom, Name)
+                total += factor * self.ranges[atom.text][end if factor > 0 else 1 - end]
+        return total
 
 
 def whole_vectors(end: Expression) -> Expression:

@@ -33,7 +33,7 @@ class Lowering:
     channel_block: int
     """Channels per block of activations; 0 for plain tensors."""
     is_open: bool
-    """Whether a dimension's size is left open."""
+    """Whether a size is left open: that of a dimension, or the valid length of states."""
     tuned: Tuned | None
     planner: Planner
     budget_bytes: int | None

@@ -141,7 +141,7 @@ print(swapped["write-in-place"].artifacts["state copies"])
 #
 # ## How large?
 #
-# A cache has a *capacity*: rows that exist from the beginning. A larger one costs memory at once, and time if a step reads rows that are not valid yet. A smaller one ends the text early, or moves everything to a larger one.
+# A cache has a *capacity*: rows that exist from the beginning. A larger one costs memory at once. It costs no time where a step reads valid rows only, as here. A smaller one ends the text early, or moves everything to a larger one.
 #
 # **Design note.** The runtime of llama.cpp keeps one buffer for all layers and moves nothing, with a mask for what is not valid. onnxruntime takes and returns caches as ordinary inputs and outputs, and lets a caller bind both to one buffer. vLLM cuts caches into pages, as operating systems do with memory, so that texts of different lengths waste little and beams share what they have in common (Kwon et al., 2023). Grouped heads (Ainslie et al., 2023) make the cache itself smaller: several queries share one pair of keys and values.
 #

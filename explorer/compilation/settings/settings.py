@@ -121,7 +121,7 @@ def default_pipeline(settings: Settings, device: DeviceRecord | None) -> tuple[P
         device=device,
         lanes=lanes,
         channel_block=channel_block(target, lanes) if backend.runs_loops else 0,
-        is_open=bool(settings.open_ranges),
+        is_open=bool(settings.open_ranges) or settings.capacity is not None,
         tuned=_tuned(settings, device),
         planner=settings.planner,
         budget_bytes=settings.budget_bytes,

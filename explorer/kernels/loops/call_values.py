@@ -7,26 +7,46 @@ holds, and what values hold beyond a size. `find_extents.py` goes on from here.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import prod
 
+import numpy as np
 from xdsl.dialects import affine, arith, func, memref
+from xdsl.dialects.builtin import IntegerType, i1
 from xdsl.ir import SSAValue
 
 from explorer.ir.dialects.kernel import LaunchOp, kernel_arguments
 from explorer.ir.evaluation import input_names
+from explorer.ir.open_sizes import sizes_of_function
 from explorer.ir.operation import TopOperation
 from explorer.ir.rewriting import RecordedRewriter
-from explorer.ir.sizes.symbols import Expression, number, parse
+from explorer.ir.sizes.symbols import Expression, name, number, parse
 from explorer.ir.structure import kernel_functions
 from explorer.ir.top.data import WeightOp
 from explorer.ir.top.movement.slices import SliceOp
-from explorer.ir.types import layout_of, static_shape
+from explorer.ir.types import element_type_of, layout_of, static_shape
+from explorer.ir.valid_length import length_of
+from explorer.kernels.loops.computed_masks import ComputedMasks
 from explorer.kernels.loops.extents import Bounds, Limits, Need, Needs
 from explorer.kernels.loops.nest import LinearForm, subscripts
 from explorer.kernels.loops.neutral import Beyond, find_neutral
 from explorer.kernels.loops.regrouping import in_buffer, in_tensor, regrouped, shape_of_buffer
 from explorer.kernels.loops.running import Quantity, quantity_of
 from explorer.results.program import OpenAxis, OpenSizes
+
+
+def call_sizes(entry: func.FuncOp) -> OpenSizes | None:
+    """The open sizes of a program, and the valid length of its states as one more size."""
+    sizes, length = sizes_of_function(entry), length_of(entry)
+    if length is None or (sizes and any(length.name in row for row in sizes.ranges)):
+        return sizes
+    if sizes is None:
+        sizes = OpenSizes(ranges=(), numbers=(), masks=(), inputs=(), outputs=())
+    return replace(
+        sizes,
+        ranges=(*sizes.ranges, (length.name, 0, length.capacity - length.rows)),
+        numbers=(*sizes.numbers, (length.name, str(name(length.name)))),
+    )
 
 
 class CallValues:
@@ -42,6 +62,8 @@ class CallValues:
     ) -> None:
         self.rewriter, self.entry, self.function = rewriter, entry, function
         self.call, self.sizes = call, sizes
+        length = length_of(entry)
+        self.length = length.name if length is not None else ""
         self.kernels = kernel_functions(rewriter.module)
         self.bounds = Bounds({name: (low, high) for name, low, high in sizes.ranges})
         self.masks: dict[SSAValue, Needs] = {}
@@ -56,6 +78,7 @@ class CallValues:
         """By kernel and argument: loops over elements from there on add nothing."""
         self.joined = dict(_joined(sizes))
         self._find_inputs()
+        self._find_computed()
 
     def find_neutral(self) -> None:
         """What values hold beyond sizes, from the first launch to the last."""
@@ -127,6 +150,50 @@ class CallValues:
                 if all(_is_beginning(axis) for axis in masks[name].axes):
                     self.boxes.add(own)
 
+    def _find_computed(self) -> None:
+        """Masks that the function itself computes from numbers of the call."""
+        numbers = {value: parse(text) for text, value in self.by_text.items()}
+        for launch in self.function.body.block.ops:
+            if not isinstance(launch, LaunchOp) or len(launch.results) != 1:
+                continue
+            (result,) = launch.results
+            if not isinstance(element_type_of(result), IntegerType):
+                continue
+            kernel = self.kernels[launch.kernel.data]
+            computed = self._computed(launch, numbers)
+            if element_type_of(result) == i1:
+                mask = computed.mask(kernel)
+                if mask is not None:
+                    shape = shape_of_buffer(_stored_argument(kernel))
+                    self.masks[result] = in_tensor(result, mask[0], shape)
+                    self.boxes |= {result} if mask[1] else set()
+            elif prod(static_shape(result)) == 1:
+                found = computed.number(kernel)
+                if found is not None:
+                    numbers[result] = found
+
+    def _computed(self, launch: LaunchOp, numbers: Mapping[SSAValue, Expression]) -> ComputedMasks:
+        values = self.values(launch)
+
+        def constants(buffer: SSAValue) -> np.ndarray | None:
+            owner = None if (value := root(values.get(buffer))) is None else value.owner
+            return self.rewriter.weights[owner.weight.data] if isinstance(owner, WeightOp) else None
+
+        def number_of(buffer: SSAValue) -> Expression | None:
+            value, array = root(values.get(buffer)), constants(buffer)
+            if array is not None and array.size == 1 and array.dtype.kind in "iu":
+                return number(int(array.item()))
+            return None if value is None else numbers.get(value)
+
+        def mask_of(buffer: SSAValue) -> Needs | None:
+            value = root(values.get(buffer))
+            needs = None if value is None else self.masks.get(value)
+            if value is None or needs is None:
+                return None
+            return regrouped(needs, static_shape(value), shape_of_buffer(buffer))
+
+        return ComputedMasks(number_of, constants, mask_of, self.bounds)
+
     def limits(self, launch: LaunchOp) -> Limits:
         values = self.values(launch)
 
@@ -186,6 +253,11 @@ class CallValues:
             if role.role != "scratch":
                 found[argument] = next(outputs if role.role == "output" else inputs)
         return found
+
+
+def _stored_argument(kernel: func.FuncOp) -> SSAValue:
+    roles = [argument.role for argument in kernel_arguments(kernel)]
+    return kernel.body.block.args[roles.index("output")]
 
 
 def _joined(

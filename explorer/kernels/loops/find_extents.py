@@ -31,7 +31,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from explorer.ir.dialects.kernel import LaunchOp, kernel_arguments
 from explorer.ir.evaluation import INPUT_NAMES, entry_function, input_names, output_names
-from explorer.ir.open_sizes import OPEN_SIZES, sizes_attribute, sizes_of_function
+from explorer.ir.open_sizes import OPEN_SIZES, sizes_attribute
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
 from explorer.ir.rewriting.passes import EventLog, Pass
@@ -42,7 +42,7 @@ from explorer.ir.top.movement.concat import ConcatOp
 from explorer.ir.top.movement.slices import SliceOp
 from explorer.ir.types import layout_of, static_shape, tensor_type
 from explorer.kernels.loops.beginning import KEPT, Kept, KeptDimension
-from explorer.kernels.loops.call_values import CallValues, prefix, source
+from explorer.kernels.loops.call_values import CallValues, call_sizes, prefix, source
 from explorer.kernels.loops.extents import (
     KernelNeeds,
     Limits,
@@ -121,7 +121,7 @@ class FindExtents(Pass):
 
     def run(self, rewriter: RecordedRewriter, options: RewriteOptions) -> list[Rewrite]:
         entry = entry_function(rewriter.module)
-        sizes = sizes_of_function(entry)
+        sizes = call_sizes(entry)
         if sizes is None:
             return []
         events = EventLog(self.name, rewriter)
@@ -131,7 +131,7 @@ class FindExtents(Pass):
             call = calls.get(function.sym_name.data)
             if call is not None:
                 _Extents(rewriter, entry, function, call, sizes, events).run()
-                sizes = sizes_of_function(entry) or sizes
+                sizes = call_sizes(entry) or sizes
         return events.rewrites
 
 
@@ -308,16 +308,28 @@ class _Extents(CallValues):
             for _, use in uses:
                 own = use.stored.get(argument)
                 found = found if own is None else self.bounds.more_of(found, own)
-            stored.append(found)
+            stored.append(None if found is None else self._given(found))
         is_uneven = any(use.stored != uses[0][1].stored for _, use in uses)
-        neutral = self.neutral[kernel.sym_name.data]
+        neutral = [n and self._given(n) for n in self.neutral[kernel.sym_name.data]]
         launches = [op for op in self.function.body.block.ops if isinstance(op, LaunchOp)]
         own_launches = [op for op in launches if op.kernel.data == kernel.sym_name.data]
-        is_known = any(need is not None for needs in (*stored, *neutral) for need in needs or ())
+        every = [need for needs in (*stored, *neutral) for need in needs or ()]
+        is_known = any(need is not None and not need.is_number for need in every)
         if not is_known and all(self.runs.get(op) is None for op in own_launches):
             return
         with self.events.rewrite("extents", kernel, "loops end with the sizes of a call"):
             self._add_sizes(kernel, stored, neutral, own_launches, is_uneven)
+
+    def _given(self, needs: Needs) -> Needs:
+        """Without those of which the size is no number that a kernel can be given: the valid
+        length is known to the program alone."""
+        return tuple(
+            None
+            if need is None
+            or (self.length in need.names and str(_rounded(need)[0]) not in self.by_text)
+            else need
+            for need in needs
+        )
 
     def _add_sizes(
         self,
@@ -522,10 +534,13 @@ def _linear(need: Expression) -> tuple[Expression, int, int]:
 def _rounded(need: Expression) -> tuple[Expression, int, int, int]:
     """size, times, minus and multiple: need is the last multiple of that many elements that is not
     above times * size - minus."""
-    (product, factor), *others = need.terms
-    atom = product[0] if len(product) == 1 and not others else None
-    if isinstance(atom, Quotient) and factor > 1 and factor % atom.divisor == 0:
-        size, times, minus, own = _rounded(atom.dividend * (factor // atom.divisor))
+    varying = [(product, factor) for product, factor in need.terms if product]
+    product, factor = varying[0]
+    atom = product[0] if len(product) == len(varying) == 1 else None
+    is_whole = factor > 1 and need.constant % factor == 0
+    if isinstance(atom, Quotient) and is_whole and factor % atom.divisor == 0:
+        dividend = atom.dividend + need.constant // factor * atom.divisor
+        size, times, minus, own = _rounded(dividend * (factor // atom.divisor))
         if own == 1:
             return size, times, minus, factor
     return *_linear(need), 1

@@ -44,6 +44,7 @@ from explorer.ir.types import (
     static_shape,
     stored_type,
 )
+from explorer.ir.valid_length import length_of
 from explorer.passes.lower.compiled_form import missing_form
 
 CHANNELS = 1
@@ -61,8 +62,10 @@ class LowerToKernels(Pass):
 
     def run(self, rewriter: RecordedRewriter, options: RewriteOptions) -> list[Rewrite]:
         events = EventLog(self.name, rewriter)
-        sizes = sizes_of_function(entry_function(rewriter.module))
-        lowering = _Lowering(rewriter, events, frozenset(sizes.extents if sizes else ()))
+        entry = entry_function(rewriter.module)
+        sizes, length = sizes_of_function(entry), length_of(entry)
+        kept = [*(sizes.extents if sizes else ()), *([length.capacity] if length else ())]
+        lowering = _Lowering(rewriter, events, frozenset(kept))
         for function in own_functions(rewriter.module):
             for op in list(function.body.block.ops):
                 if isinstance(op, TopOperation) and not _stays(op):

@@ -7,7 +7,8 @@
       %present = top.scatter_elements(%past, %rows, %new) {axis = 2}
 
 New rows are written after the valid ones, so that place and position are one number. Everything
-else is compiled for the full capacity:
+else is compiled for the full capacity, and loops of kernels end with the valid rows where masks say
+so (`find_extents.py`):
 
 - what the model computes from the past's size as a *size* is the capacity, as a *number*
   (positions, ends of masks) the valid length;

@@ -14,4 +14,6 @@ COST_MODEL = "It is the error of a prediction. No decision rests on it."
 CACHE = (
     "It is the time to find or build machine code. The same program is found in the cache later."
 )
+SEARCH = "It counts what the search tried. The option --search decides how much is tried."
+KIND = "It is a part of what the layer computes, as the model says."
 TWO_FILES = "It compares two files as they are. Levers belong to each of them: open one for itself."

@@ -136,6 +136,17 @@ def test_a_number_in_every_view_opens_its_levers_or_the_reason_why_there_are_non
     page.mouse.click(*saved.evaluate(FIRST_NUMBER))
     expect(page.get_by_role("dialog", name="what moves peak memory")).to_be_visible()
     page.keyboard.press("Escape")
+    # Cells have no buttons of their own: the keys go from a row to its numbers.
+    page.locator('.dock [data-tab="kernels"]').click()
+    first = page.locator(".dock tbody tr").first
+    expect(first.locator("button")).to_have_count(0)
+    first.focus()
+    page.keyboard.press("ArrowRight")
+    expect(first.locator("td.number").first).to_be_focused()
+    page.keyboard.press("Enter")
+    kernel = first.get_attribute("data-of")
+    expect(page.get_by_role("heading", name=f"What moves latency of {kernel}")).to_be_visible()
+    page.keyboard.press("Escape")
     page.locator('.dock [data-tab="roofline"]').click()
     ticks = page.locator(".dock .chart text.has-number")
     assert ticks.count() > 4

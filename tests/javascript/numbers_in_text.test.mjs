@@ -36,6 +36,10 @@ test("the unit says more than the place, which says more than bytes do", () => {
   assert.equal(quantityOf("ms", "compile_seconds"), "compile_seconds");
   assert.equal(quantityOf("KiB", "weights_bytes"), "weights_bytes");
   assert.equal(quantityOf("KiB", ""), "peak_bytes");
+  assert.equal(quantityOf("KiB", "It is a count."), "peak_bytes");
+  assert.equal(quantityOf("bytes", "It is a count."), "peak_bytes");
+  assert.equal(quantityOf("", "It is a count."), "It is a count.");
+  assert.equal(quantityOf("KiB", "constructor"), "peak_bytes");
   assert.equal(quantityOf("%", "cycles"), "cycles");
   assert.equal(quantityOf("", ""), "");
   assert.equal(quantityOf("constructor", ""), "");

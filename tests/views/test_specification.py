@@ -11,12 +11,14 @@ from playwright.sync_api import expect
 from explorer.results import Trace
 from explorer.results.levers import QUANTITIES
 from explorer.results.weights import PART, WeightsRecord
+from explorer.views.catalog import landscape
 from explorer.views.catalog.weights import weights
 from explorer.views.register import VIEWS
 from explorer.views.renderers.html import html_of
 from explorer.views.renderers.page import json_of, page_of
 from explorer.views.renderers.text import text_of
 from explorer.views.specification import (
+    FORMATS,
     Bars,
     Cell,
     ChartSpec,
@@ -199,6 +201,24 @@ def test_every_number_that_a_decision_moves_leads_to_its_levers(trace: Trace):
                     column.key,
                 )
     assert {"kernels", "memory", "accuracy"} <= seen
+
+
+def test_a_time_that_is_not_the_latency_names_its_quantity():
+    """A unit says `seconds` of every time, so a time of the compiler has to say more."""
+    columns = {column.key: column for column in landscape.LAYERS}
+    assert columns["seconds"].moves == "compile_seconds"
+    assert columns["candidates"].moves not in QUANTITIES
+
+
+def test_every_number_says_what_moves_it_by_its_column_or_by_its_view(trace: Trace):
+    """No cell is left to the answer for numbers of which nobody knows anything."""
+    for view in VIEWS:
+        if view.specification is None or view.pane is None or view.missing(trace):
+            continue
+        for table in tables_of(view.specification(trace, len(trace.passes) - 1)):
+            for column in table.columns:
+                if FORMATS[column.format].is_number:
+                    assert column.moves or view.pane.moves, (view.name, column.key)
 
 
 def tables_of(part: Any) -> Iterator[TableSpec]:

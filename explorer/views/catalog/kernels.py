@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from explorer.results import KernelRecord, Trace
+from explorer.views.fixed_numbers import KIND
 from explorer.views.numbers import format_count, format_percent
 from explorer.views.specification import Cell, Column, Row, Specification, TableSpec
 from explorer.views.view import JAVASCRIPT, Faces, Pane, View
@@ -37,8 +38,8 @@ def kernels(trace: Trace, index: int = -1) -> Specification:
 def _columns(peak: float) -> tuple[Column, ...]:
     return (
         Column(key="kernel", title="kernel", format="name"),
-        Column(key="kind", title="kind"),
-        Column(key="operations", title="used by"),
+        Column(key="kind", title="kind", moves=KIND),
+        Column(key="operations", title="used by", format="name"),
         Column(key="time", title="time", format="nanoseconds", moves="seconds"),
         Column(key="share", title="share", format="percent", moves="seconds"),
         Column(

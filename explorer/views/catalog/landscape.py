@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from explorer.results import Trace
 from explorer.results.runs.counted import SearchedLayer, SearchPoint
 from explorer.views.catalog.layers import counted_of
+from explorer.views.fixed_numbers import SEARCH
 from explorer.views.numbers import format_bytes, format_count, format_exact, format_percent
 from explorer.views.parts.markup import shorten
 from explorer.views.specification import (
@@ -45,12 +46,30 @@ MAX_DRAWN = 8
 """Layers of a picture in a file: those with the most cycles."""
 LAYERS = (
     Column(key="layer", title="layer", format="name"),
-    Column(key="candidates", title="candidates", format="count", hint="legal points of its space"),
-    Column(key="run", title="run", format="count", hint="on the timeline of the prediction"),
+    Column(
+        key="candidates",
+        title="candidates",
+        format="count",
+        hint="legal points of its space",
+        moves=SEARCH,
+    ),
+    Column(
+        key="run",
+        title="run",
+        format="count",
+        hint="on the timeline of the prediction",
+        moves=SEARCH,
+    ),
     Column(key="cycles", title="cycles", format="count", hint="of the layer alone", moves="cycles"),
     Column(key="bound", title="at least", format="count", hint="in any tiles of the space"),
     Column(key="gap", title="gap", format="percent", hint="by which better tiles may be better"),
-    Column(key="seconds", title="time", format="seconds", hint="equal layers are searched once"),
+    Column(
+        key="seconds",
+        title="time",
+        format="seconds",
+        hint="of the search; equal layers are searched once",
+        moves="compile_seconds",
+    ),
 )
 POINTS = (
     Column(key="of", title="layer", format="name"),

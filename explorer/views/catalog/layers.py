@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from explorer.results import Trace
 from explorer.results.runs.counted import CountedLayer, CountedRun
-from explorer.views.fixed_numbers import COST_MODEL
+from explorer.views.fixed_numbers import COST_MODEL, KIND
 from explorer.views.numbers import (
     format_bytes,
     format_change,
@@ -32,7 +32,7 @@ from explorer.views.view import JAVASCRIPT, Pane, View
 
 COLUMNS = (
     Column(key="layer", title="layer", format="name"),
-    Column(key="kind", title="kind"),
+    Column(key="kind", title="kind", moves=KIND),
     Column(
         key="predicted",
         title="predicted",

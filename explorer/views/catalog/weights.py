@@ -12,7 +12,7 @@ import math
 
 from explorer.results import Trace
 from explorer.results.weights import PART, WeightsRecord, WeightTensor
-from explorer.views.fixed_numbers import WEIGHTS
+from explorer.views.fixed_numbers import MODEL, WEIGHTS
 from explorer.views.numbers import format_bytes, format_count, format_error
 from explorer.views.specification import (
     Bars,
@@ -31,7 +31,7 @@ from explorer.views.view import Pane, View
 COLUMNS = (
     Column(key="operation", title="operation", format="name"),
     Column(key="weight", title="weight", format="name"),
-    Column(key="shape", title="shape"),
+    Column(key="shape", title="shape", moves=MODEL),
     Column(key="type", title="type"),
     Column(key="bytes", title="bytes", format="bytes", moves="weights_bytes"),
     Column(key="low", title="low", format="error", hint="the smallest element", moves=WEIGHTS),

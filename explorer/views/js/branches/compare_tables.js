@@ -300,7 +300,7 @@ export function passesOfAll(comparison) {
   const column = (title, key, text, moves = FIXED.passes) => ({
     title,
     number: true,
-    about: about(moves),
+    about: () => about(moves),
     hint: `${title}, ${LETTERS.slice(0, comparison.labels.length).join(" → ")}`,
     value: (row) => decode(row[1].find((side) => side)?.[key] ?? -1),
     text: (row) =>

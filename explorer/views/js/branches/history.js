@@ -109,6 +109,7 @@ function createHistory(app) {
       {
         type: "button",
         class: "branch-show",
+        "data-names": "",
         title: clip(label, 300),
         "aria-current": isCurrent ? "true" : null,
         onclick: () => session.show(key),

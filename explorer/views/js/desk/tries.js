@@ -201,6 +201,7 @@ function createTries(app) {
           {
             type: "button",
             class: "branch-show",
+            "data-names": "",
             title: clip(label, 300),
             "aria-current": isCurrent ? "true" : null,
             onclick: () => session.show(key),

@@ -10,12 +10,13 @@ import {createStore, placeFromLink, stateFromLink, stateToLink} from "../state/s
 import {dockPane} from "./dock.js";
 import {element, replace} from "../ground/dom.js";
 import {elapsedText} from "../ground/elapsed.js";
+import {FIXED} from "../ground/lever_words.js";
 import {findEverywhere} from "./find_everywhere.js";
 import {addressOf, firstPlace} from "./first_place.js";
 import {graphPane} from "../graph/graph.js";
 import {helpContent} from "./keys.js";
 import {openLevers, openReason} from "../desk/levers.js";
-import {pressNumbers} from "../desk/pressed_numbers.js";
+import {about, pressNumbers} from "../desk/pressed_numbers.js";
 import {inspectorPane} from "./inspector.js";
 import {hasTab, isKnown, linkProblems} from "../state/shared_link.js";
 import {noteSizes, sizesOf} from "../state/appearance.js";
@@ -78,7 +79,7 @@ export function createApp({
   // What of the state is there for want of anything else.
   app.unset = () => (isRead && store.get().dock === begun.dock ? {dock: undefined} : {});
   app.draft = session ? createDraft(session) : null;
-  app.background = element("span", {class: "background", role: "status"});
+  app.background = element("span", {class: "background", role: "status", ...about(FIXED.progress)});
   app.backgroundTimes = elapsedText();
 
   addMessages(app, announcer, root);

@@ -8,6 +8,8 @@ import {PANES} from "../panes.js";
 import {setAbout} from "../desk/pressed_numbers.js";
 import {steady} from "../ground/stable_dom.js";
 
+const LATE_MS = 200;
+
 // What the register of views (register.py) has for this compilation:
 // [{id, label, title, key, needs, uses, redraws, count, optional, moves,
 // session}].
@@ -48,6 +50,14 @@ export function dockPane(app) {
     const later = isThere ? null : tabToCome(app, dock);
     const known = isThere || later ? dock : "memory";
     markTab(row, known);
+    // No content of another tab below the name of this one while its data are on their way.
+    const late = setTimeout(() => {
+      if (mine !== turn || shownDock === known) return;
+      node.setAttribute("aria-busy", "true");
+      shownDock = "";
+      showAside(null, {isFresh: true});
+      showBody(emptyState("Loading", "The data of this tab are on their way."), {isFresh: true});
+    }, LATE_MS);
     try {
       const made = app.isRead
         ? stillRuns()
@@ -82,6 +92,9 @@ export function dockPane(app) {
             button("try again", "load it again", () => update()),
           ),
         );
+    } finally {
+      clearTimeout(late);
+      if (mine === turn) node.removeAttribute("aria-busy");
     }
   }
 

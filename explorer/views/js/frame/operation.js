@@ -2,6 +2,7 @@
 
 import {button, element, emptyState, section} from "../ground/dom.js";
 import {bytesText, errorText, exactText, percentText, secondsText} from "../ground/numbers.js";
+import {about} from "../desk/pressed_numbers.js";
 import {columnsOf} from "../measures/tensors.js";
 
 const MAX_LISTED = 200;
@@ -167,12 +168,14 @@ export function operationView(app, context) {
 // Kernel, place in memory, time and error: filled in as they arrive.
 function describePlace(app, context, host) {
   const {data, store} = app;
-  const add = (name, ...value) => host.append(element("dt", {}, name), element("dd", {}, value));
+  const add = (name, moves, ...value) =>
+    host.append(element("dt", {}, name), element("dd", about(moves), value));
   const {launches, kernel} = context;
   if (kernel !== undefined) {
     const name = data.kernels[kernel].name;
     add(
       "kernel",
+      "",
       element(
         "button",
         {type: "button", class: "link mono", onclick: () => store.set({tab: "c"})},
@@ -189,6 +192,7 @@ function describePlace(app, context, host) {
         if (!buffer) return;
         add(
           "memory",
+          "peak_bytes",
           element(
             "button",
             {type: "button", class: "link", onclick: () => store.set({dock: "memory"})},
@@ -213,12 +217,17 @@ function describePlace(app, context, host) {
         if (spent)
           add(
             "time",
+            "seconds",
             element(
               "button",
               {type: "button", class: "link", onclick: () => store.set({dock: "timeline"})},
               secondsText(spent / 1e9),
             ),
-            element("span", {class: "quiet-text"}, `, ${percentText(spent / total)} of all`),
+            element(
+              "span",
+              {class: "quiet-text"},
+              `, ${percentText(spent / total)} of all launches, each timed by itself`,
+            ),
           );
       }),
     );
@@ -238,6 +247,7 @@ function describePlace(app, context, host) {
         if (value !== null && value !== undefined)
           add(
             "error",
+            "sqnr_db",
             element(
               "button",
               {type: "button", class: "link", onclick: () => store.set({tab: "tensors"})},

@@ -118,7 +118,7 @@ export function markTab(row, selected) {
 
 /**
  * A table whose columns sort. columns: [{title, value(row), text(row), exact(row), number, hint}];
- * about and aboutOf: attributes of a column's cells and of a row, for desk/pressed_numbers.js;
+ * about(row) and attributesOf: attributes of a cell and of a row, for desk/pressed_numbers.js;
  * sortBy: the index of the column that it is sorted by at first; cap: the most rows.
  *
  * @param {any[]} columns
@@ -127,7 +127,7 @@ export function markTab(row, selected) {
  *   label: string,
  *   onrow?: (row: any) => void,
  *   isMarked?: (row: any) => boolean,
- *   aboutOf?: (row: any) => {[attribute: string]: string},
+ *   attributesOf?: (row: any) => {[attribute: string]: string},
  *   sortBy?: number | null,
  *   cap?: number,
  *   ondrawn?: (lines: [Element, any][]) => void,
@@ -136,7 +136,7 @@ export function markTab(row, selected) {
 export function sortableTable(
   columns,
   rows,
-  {label, onrow, isMarked, aboutOf, sortBy = null, cap = 400, ondrawn},
+  {label, onrow, isMarked, attributesOf, sortBy = null, cap = 400, ondrawn},
 ) {
   /** @type {{column: number, down: boolean} | null} */
   let order = sortBy === null ? null : {column: sortBy, down: true};
@@ -185,7 +185,7 @@ export function sortableTable(
         "tr",
         {
           class: isMarked?.(row) ? "marked" : "",
-          ...aboutOf?.(row),
+          ...attributesOf?.(row),
           tabindex: onrow ? 0 : null,
           onclick: onrow ? () => onrow(row) : null,
           onkeydown: onrow
@@ -200,7 +200,7 @@ export function sortableTable(
             {
               class: column.number ? "number" : "",
               title: column.exact?.(row),
-              ...column.about,
+              ...column.about?.(row),
             },
             column.text(row),
           ),
@@ -223,6 +223,8 @@ export function sortableTable(
           )
         : null,
     );
+    // Without rows that are pressed the keys reach the numbers by the first one.
+    if (!onrow) host.querySelector("td.number[data-about]")?.setAttribute("tabindex", "0");
     ondrawn?.(body.map((line, index) => [line, sorted[index]]));
   };
   draw();

@@ -21,6 +21,7 @@ export const FIXED = {
   decisions: "It belongs to the list of decisions, which are changed here.",
   files: "It compares two files as they are. Levers belong to each of them: open one for itself.",
   rows: "It is the number of things that are listed.",
+  progress: "It says how far the work in the background is.",
   data: "The data on which the model is judged have it. Attach other data to change it.",
 };
 const MAX_OTHER_LEVERS = 40;

@@ -1,5 +1,7 @@
 // The numbers in a text, and the quantity that each is an amount of. Nothing is drawn here.
 
+import {QUANTITIES} from "./lever_words.js";
+
 const NUMBER = "(?<![\\w.:/[\\u2044-])[-−+]?\\d[\\d,]*(?:\\.\\d+)?(?:e[-+]?\\d+)?";
 const UNIT = "(?:\\s?(%|×|dB|ns|µs|ms|s|B|[KMG]iB|bytes?|cycles?|k|M|GFLOP/s|GB/s))?";
 const AMOUNT = new RegExp(`${NUMBER}${UNIT}(?![\\w\\]:/]|[.]\\w)`, "g");
@@ -23,10 +25,12 @@ export function numbersIn(text) {
   }));
 }
 
-// The quantity of a number with this unit where numbers are about `about`; "" where nobody knows.
+// The quantity of a number with this unit where numbers are about `about`, which is a quantity or
+// why nothing moves numbers without a unit; "" where nobody knows.
 export function quantityOf(unit, about) {
   const known = Object.hasOwn(QUANTITY_OF_UNIT, unit) ? QUANTITY_OF_UNIT[unit] : "";
   // A target without a clock has times in cycles, and the time to compile is a time as well.
   if (known === "seconds" && about === "compile_seconds") return about;
-  return known || about || (BYTES.test(unit) ? "peak_bytes" : "");
+  if (known || Object.hasOwn(QUANTITIES, about)) return known || about;
+  return BYTES.test(unit) ? "peak_bytes" : about;
 }

@@ -1,12 +1,13 @@
 // The pane of a view that is a specification (views/specification.py): tables, facts, sentences and
 // charts. Numbers come with their text; a click on a row or a mark selects its operation.
 
-import {isReason, moving} from "../desk/moves.js";
+import {canMove, isReason} from "../desk/moves.js";
 import {about} from "../desk/pressed_numbers.js";
 import {drawChart} from "./chart.js";
 import {button, element, emptyState, replace, section, sortableTable} from "./dom.js";
 import {clip} from "./scene.js";
 import {cutMiddle} from "../measures/column_names.js";
+import {QUANTITIES} from "./lever_words.js";
 import {launchesOf} from "../measures/launches.js";
 import {fork} from "../measures/quantization_fork.js";
 
@@ -178,14 +179,16 @@ function drawTable(app, part, {onrow, ondetails, rows: known}) {
   const placeOf = (key) => filled.findIndex(([known]) => known === key);
   const described = filled.map(([, name, hint, number, isCode, place, moves]) => ({
     title: name,
-    hint,
+    hint: canMove(app) ? withLevers(hint, moves) : hint,
     number,
     value: (row) => valueOf(row[place]),
-    about: isReason(moves) ? about(moves) : {},
-    text: (row) =>
-      moves && !isReason(moves)
-        ? moving(app, moves, contentOf(row[place], isCode), textOf(row[1]))
-        : contentOf(row[place], isCode),
+    about: (row) =>
+      isCode && !moves
+        ? {"data-names": ""}
+        : ["", "–"].includes(textOf(row[place]))
+          ? {}
+          : about(moves),
+    text: (row) => contentOf(row[place], isCode),
     exact: (row) => (Array.isArray(row[place]) ? clip(row[place][2] ?? "", 600) : null),
   }));
   if (rows.some(([about]) => about[4]))
@@ -221,7 +224,10 @@ function drawTable(app, part, {onrow, ondetails, rows: known}) {
       cap,
       sortBy: sortBy && placeOf(sortBy) >= 0 ? placeOf(sortBy) : null,
       isMarked: (row) => marked(row),
-      aboutOf: ([[, link]]) => (movesOf(link) ? about(movesOf(link)) : {}),
+      attributesOf: ([[, link], first]) => ({
+        "data-of": textOf(first),
+        ...about(movesOf(link) || ""),
+      }),
       onrow: onrow || isLink || details ? onclick : undefined,
       ondrawn: (drawn) => {
         lines.clear();
@@ -252,6 +258,13 @@ function drawTable(app, part, {onrow, ondetails, rows: known}) {
   const chips = facetChips(rows, at, show);
   show(rows);
   return {node: element("div", {}, chips, host), refresh};
+}
+
+// What a column means, and once for all of its numbers what moves them.
+function withLevers(hint, moves) {
+  if (!moves) return hint;
+  const said = isReason(moves) ? moves : `Press a number to see what moves ${QUANTITIES[moves]}.`;
+  return hint ? `${hint}\n${said}` : said;
 }
 
 function contentOf(cell, isCode) {

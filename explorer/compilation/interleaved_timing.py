@@ -49,7 +49,7 @@ class ProfiledSide:
         profile = self._executable.profile(self._inputs, least)
         self.device, self.threads = profile.device, profile.threads
         sums: dict[str, float] = defaultdict(float)
-        for event in profile.events:
+        for event in profile.launches:
             if event.kernel:
                 sums[event.kernel] += event.end_ns - event.start_ns
         for kernel, nanoseconds in sums.items():

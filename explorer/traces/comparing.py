@@ -281,7 +281,7 @@ def _kernel_rows(comparison: Comparison) -> Iterator[Row]:
 def _microseconds(branch: Trace, kernel: str) -> float | None:
     if branch.profile is None:
         return None
-    times = [e.end_ns - e.start_ns for e in branch.profile.events if e.kernel == kernel]
+    times = [e.end_ns - e.start_ns for e in branch.profile.launches if e.kernel == kernel]
     return sum(times) / 1e3 if times else None
 
 

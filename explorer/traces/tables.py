@@ -229,7 +229,7 @@ def layer_rows(trace: Trace) -> Iterator[Row]:
     errors = _errors_of_binary(trace.accuracy)
     times: dict[str, float] = {}
     if trace.profile is not None:
-        times = {e.operation: (e.end_ns - e.start_ns) / 1e3 for e in trace.profile.events}
+        times = {e.operation: (e.end_ns - e.start_ns) / 1e3 for e in trace.profile.launches}
     for step, launch in enumerate(trace.program.launches):
         kernel = kernels[launch.kernel]
         output = next((a for a in launch.arguments if a.role == "output"), None)

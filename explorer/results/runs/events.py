@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from explorer.results.data import DataRecord
 from explorer.results.displayed import Displayed
@@ -31,6 +33,38 @@ class TimedEvent:
     """How long it waited before it began."""
     cause: str = ""
     """What it waited for, for longest: fetch, token, room, channel or bank."""
+
+
+def launches_of(events: Sequence[TimedEvent]) -> tuple[TimedEvent, ...]:
+    """As `ProfileRecord.launches`."""
+    lanes: dict[str, set[str]] = defaultdict(set)
+    for event in events:
+        lanes[event.operation].add(event.lane)
+    found: dict[tuple[str, ...], TimedEvent] = {}
+    for number, event in enumerate(events):
+        has_queues = bool(event.operation) and len(lanes[event.operation]) > 1
+        key = (event.operation,) if has_queues else (event.operation, str(number))
+        found[key] = _joined(found[key], event) if key in found else event
+    return tuple(found.values())
+
+
+def _joined(first: TimedEvent, second: TimedEvent) -> TimedEvent:
+    begin = min(first.start_cycle, second.start_cycle)
+    end = max(first.end_cycle, second.end_cycle)
+    return replace(
+        first,
+        name=first.operation,
+        lane="",
+        start_ns=min(first.start_ns, second.start_ns),
+        end_ns=max(first.end_ns, second.end_ns),
+        flops=first.flops + second.flops,
+        bytes_moved=first.bytes_moved + second.bytes_moved,
+        start_cycle=begin,
+        end_cycle=end,
+        cycles=end - begin,
+        waited_cycles=0,
+        cause="",
+    )
 
 
 @dataclass(frozen=True)
@@ -83,9 +117,15 @@ class ProfileRecord(Displayed):
     """What ran; None in older traces."""
 
     @property
+    def launches(self) -> tuple[TimedEvent, ...]:
+        """The events, one for each launch: those of a layer on several queues, which work at the
+        same time, are one event from the first to the last."""
+        return launches_of(self.events)
+
+    @property
     def launched_milliseconds(self) -> float:
-        """The times of all launches, each timed by itself, together: more than the whole takes."""
-        return sum(e.end_ns - e.start_ns for e in self.events if e.kernel) / 1e6
+        """The times of all launches together, which differs from what the whole takes."""
+        return sum(e.end_ns - e.start_ns for e in self.launches if e.kernel) / 1e6
 
     def bandwidth_for(self, size_bytes: int) -> float:
         """GB/s of the nearest level that holds so much data, else of the memory."""

@@ -5,17 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from explorer.results import Trace
 from explorer.views.insights.finding import FINDERS, found, missing
 from explorer.views.insights.insight import Insight
-from explorer.views.numbers import format_seconds
+from explorer.views.launched_times import two_times
 from explorer.views.specification import Cell, Column, Part, Row, Specification, TableSpec, Text
 from explorer.views.view import Pane, View
-
-NOTABLE = 0.05
-"""Of the latency: a smaller distance of the sum of all launches needs no words."""
 
 
 def insights(trace: Trace, index: int = -1) -> Specification:
@@ -23,7 +18,7 @@ def insights(trace: Trace, index: int = -1) -> Specification:
     rows = found(trace)
     largest = max((row.share for row in rows), default=0.0) or 1.0
     parts: list[Part] = [_table(rows, largest) if rows else Text(text="Nothing stands out.")]
-    parts += [Text(text=text) for text in (*_two_times(trace), *_unknown(trace))]
+    parts += [Text(text=text) for text in (*two_times(trace), *_unknown(trace))]
     title = f"{trace.model.name}: {len(rows) or 'no'} insights"
     return Specification(title=title, parts=tuple(parts))
 
@@ -54,20 +49,6 @@ def _table(insights: list[Insight], largest: float) -> TableSpec:
             for each in insights
         ),
     )
-
-
-def _two_times(trace: Trace) -> Iterator[str]:
-    """Why the launches add up to more or less than the latency, where they do."""
-    profile = trace.profile
-    launched = 0.0 if profile is None else profile.launched_milliseconds
-    if profile is None or not launched:
-        return
-    if abs(launched - profile.milliseconds) > NOTABLE * profile.milliseconds:
-        yield (
-            f"Times are those of launches, each timed by itself: together "
-            f"{format_seconds(launched / 1e3)}. One inference as a whole takes "
-            f"{format_seconds(profile.milliseconds / 1e3)}, the latency in the head."
-        )
 
 
 def _unknown(trace: Trace) -> list[str]:

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from explorer.results import KernelRecord, Trace
 from explorer.views.fixed_numbers import KIND
+from explorer.views.launched_times import two_times
 from explorer.views.numbers import format_count, format_percent
-from explorer.views.specification import Cell, Column, Row, Specification, TableSpec
+from explorer.views.specification import Cell, Column, Row, Specification, TableSpec, Text
 from explorer.views.view import JAVASCRIPT, Faces, Pane, View
 
 MAX_NAMES = 3
@@ -18,9 +19,11 @@ def kernels(trace: Trace, index: int = -1) -> Specification:
     """A row for every kernel: its share of the measured time, and how near it is to the peak."""
     profile = trace.profile
     spent: dict[str, tuple[int, int]] = {}
-    for event in () if profile is None else profile.events:
+    flops = {kernel.name: kernel.flops for kernel in trace.kernels}
+    for event in () if profile is None else profile.launches:
         time, done = spent.get(event.kernel, (0, 0))
-        spent[event.kernel] = (time + event.end_ns - event.start_ns, done + event.flops)
+        work = event.flops or flops.get(event.kernel, 0)
+        spent[event.kernel] = (time + event.end_ns - event.start_ns, done + work)
     total = sum(time for time, _ in spent.values())
     peak = 0.0 if profile is None else profile.peak_gflops
     table = TableSpec(
@@ -31,7 +34,9 @@ def kernels(trace: Trace, index: int = -1) -> Specification:
     )
     chain = None if trace.program is None else trace.program.chain
     return Specification(
-        title="Kernels", subtitle="" if chain is None else chain.reason, parts=(table,)
+        title="Kernels",
+        subtitle="" if chain is None else chain.reason,
+        parts=(table, *map(Text.of, two_times(trace))),
     )
 
 

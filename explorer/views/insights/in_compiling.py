@@ -138,7 +138,7 @@ def _is_conversion(node: GraphNode) -> bool:
 def _times(trace: Trace) -> tuple[int, dict[str, int]]:
     """Nanoseconds of all launches, and of each operation."""
     times: dict[str, int] = defaultdict(int)
-    for event in () if trace.profile is None else trace.profile.events:
+    for event in () if trace.profile is None else trace.profile.launches:
         if event.operation:
             times[event.operation] += event.end_ns - event.start_ns
     return sum(times.values()), times

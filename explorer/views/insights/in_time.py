@@ -116,7 +116,7 @@ def copies(trace: Trace) -> Iterator[Insight]:
 
 def _by_kernel(profile: ProfileRecord) -> dict[str, _Spent]:
     spent: dict[str, _Spent] = {}
-    for event in profile.events:
+    for event in profile.launches:
         time = event.end_ns - event.start_ns
         if not event.kernel or time <= 0:
             continue

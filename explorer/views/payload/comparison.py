@@ -217,11 +217,27 @@ def _kernels(sides: Sequence[Side]) -> Json:
     return rows
 
 
+def _by_launch(events: Sequence[Json]) -> list[list[Json]]:
+    """Those of a layer on several queues together, and every other one by itself."""
+    layers: dict[str, list[Json]] = {}
+    for event in events:
+        layers.setdefault(event[1], []).append(event)
+    found: list[list[Json]] = []
+    for own in layers.values():
+        has_queues = len({lane for _, _, _, lane, *_ in own}) > 1
+        found += [own] if has_queues else [[event] for event in own]
+    return found
+
+
+def _length(events: Sequence[Json]) -> int:
+    return max(event[5] for event in events) - min(event[4] for event in events)
+
+
 def _kernel(kernel: Mapping[str, Json], side: Side) -> dict[str, Json]:
     spent = None
     if side.profile is not None:
         events = [e for e in side.profile["events"] if e[2] == kernel["name"]]
-        spent = sum(end - start for _, _, _, _, start, end, *_ in events)
+        spent = sum(map(_length, _by_launch(events)))
     prefix = f"schedule-loops/{kernel['name']}/"
     choices = [
         f"{address.removeprefix(prefix)} {json.loads(value)}"

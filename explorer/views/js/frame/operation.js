@@ -2,6 +2,7 @@
 
 import {button, element, emptyState, section} from "../ground/dom.js";
 import {bytesText, errorText, exactText, percentText, secondsText} from "../ground/numbers.js";
+import {launchedOf} from "../ground/launched.js";
 import {about} from "../desk/pressed_numbers.js";
 import {columnsOf} from "../measures/tensors.js";
 
@@ -210,8 +211,9 @@ function describePlace(app, context, host) {
   if (data.head.has.profile) {
     jobs.push(
       data.profile().then((profile) => {
-        const total = profile.events.reduce((sum, event) => sum + event.end - event.start, 0);
-        const spent = profile.events
+        const events = launchedOf(profile.events);
+        const total = events.reduce((sum, event) => sum + event.end - event.start, 0);
+        const spent = events
           .filter((event) => event.operation === operation)
           .reduce((sum, event) => sum + event.end - event.start, 0);
         if (spent)

@@ -12,6 +12,7 @@ import {
   percentText,
   secondsText,
 } from "../ground/numbers.js";
+import {launchedOf} from "../ground/launched.js";
 import {roofsOf} from "../ground/roof.js";
 
 // fold: what stands for a block, and for several values of one operation: "sum" or "worst" of them.
@@ -108,7 +109,7 @@ export const MEASURES = [
 async function timeOfLaunches({data}) {
   const {events} = await data.profile();
   const found = new Map();
-  for (const {operation, start, end} of events)
+  for (const {operation, start, end} of launchedOf(events))
     found.set(operation, (found.get(operation) ?? 0) + (end - start) / 1e9);
   return found;
 }

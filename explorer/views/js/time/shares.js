@@ -2,6 +2,7 @@
 
 import {element} from "../ground/dom.js";
 import {countText, percentText, secondsText} from "../ground/numbers.js";
+import {launchedOf} from "../ground/launched.js";
 import {drawParts} from "../ground/specification.js";
 
 const MAX_SHARES = 300;
@@ -11,7 +12,9 @@ const MAX_SHARES = 300;
 export function shareBars(app, profile, by) {
   const {data} = app;
   const groups = new Map(); // names -> events
-  for (const event of profile.events) {
+  const layers = new Map(profile.counted?.layers.map((layer) => [layer.operation, layer.cycles]));
+  const launched = launchedOf(profile.events);
+  for (const event of launched) {
     const sources = data.launchSources.get(event.operation) ?? data.sourcesOf(event.operation);
     const names = by === "kernel" ? event.kernel || event.name : sources.join(", ");
     const key = names || "no node of the model";
@@ -19,14 +22,14 @@ export function shareBars(app, profile, by) {
   }
   const sum = (events, of) => events.reduce((total, event) => total + of(event), 0);
   const timeOf = (events) => sum(events, ({start, end}) => end - start);
-  const total = timeOf(profile.events);
+  const total = timeOf(launched);
   const sorted = [...groups].sort((a, b) => timeOf(b[1]) - timeOf(a[1]));
   const most = timeOf(sorted[0]?.[1] ?? []) || 1;
   const rows = sorted.map(([names, events]) => {
     const [time, flops, cycles] = [
       timeOf(events),
       sum(events, (event) => event.flops),
-      sum(events, (event) => event.cycles),
+      sum(events, ({operation}) => layers.get(operation) ?? 0),
     ];
     const {name, glyph, title} = app.look.family(data.latest.get(events[0].operation)?.family);
     const spent = cycles ? countText(cycles, "cycle") : secondsText(time / 1e9);
@@ -48,7 +51,7 @@ export function shareBars(app, profile, by) {
       ["time", "time", "", true, false, "seconds"],
       ["share", "share", "", true, false, "seconds"],
       ["speed", "GFLOP/s", "", true, false, "seconds"],
-      ["events", profile.counted ? "events" : "launches", "", true, false],
+      ["events", "launches", "", true, false],
     ],
     rows,
   };

@@ -49,11 +49,14 @@ class Format:
     is_number: bool = True
     is_code: bool = False
     """Whether it is a name of the program: monospaced where there are fonts."""
+    is_layer: bool = False
+    """Whether the page writes the name that the layer has in the file of the model."""
 
 
 FORMATS: Mapping[str, Format] = {
     "text": Format(text=str, is_number=False),
     "name": Format(text=str, is_number=False, is_code=True),
+    "layer": Format(text=str, is_number=False, is_code=True, is_layer=True),
     "count": Format(text=format_exact),
     "bytes": Format(text=format_bytes),
     "seconds": Format(text=format_seconds),
@@ -65,7 +68,8 @@ FORMATS: Mapping[str, Format] = {
     "decibels": Format(text=format_decibels),
     "decimal": Format(text=lambda value: f"{value:,.1f}"),
 }
-"""By name: `percent` takes a share of one, `nanoseconds` nanoseconds, `bytes` bytes."""
+"""By name: `layer` takes an operation, `percent` a share of one, `nanoseconds` nanoseconds, `bytes`
+bytes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -310,6 +314,8 @@ class Label:
     """Degrees by which it is turned around its place."""
     is_on_mark: bool = False
     """Whether it stands on a colour that light and dark share, and keeps its own."""
+    layer_characters: int = 0
+    """Of a layer's name: the page writes the one of the file, cut to so many. 0: no such name."""
 
 
 Mark = Rect | Bars | Dot | Line | Label

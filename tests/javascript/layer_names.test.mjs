@@ -35,6 +35,23 @@ test("copies, operations of no node and of a node that became several keep their
   assert.equal(named(new Map())("conv35"), "conv35", "nothing is known of what runs");
 });
 
+test("of several nodes one that computes gives the name", () => {
+  const launches = new Map([
+    ["conv1", ["pad_0", "conv_1", "relu_2"]],
+    ["pad2", ["pad_3"]],
+  ]);
+  const isPlain = (node) => node.startsWith("pad");
+  const nameOf = layerNames(
+    launches,
+    () => false,
+    (id) => launches.get(id) ?? [],
+    isPlain,
+  );
+  assert.equal(nameOf("conv1"), "conv_1");
+  assert.equal(nameOf("pad2"), "pad_3", "nothing else is there to name it");
+  assert.equal(nameOf("unheard"), "unheard");
+});
+
 test("a name of several parts loses the last ones first, and keeps its number", () => {
   assert.deepEqual(shortNames("GRU, matmul, reshape 2"), [
     "GRU, matmul, reshape 2",

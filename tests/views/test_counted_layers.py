@@ -45,7 +45,11 @@ def test_layers_of_a_counted_run_are_shown_with_queues_buffers_and_tiles(
     page = watched.page
     aside = page.locator(".layers-pane aside")
     with watched.step("buffers of the chosen layer lie in their scratchpad"):
-        expect(aside.locator("h3")).to_have_text("conv_3")  # the longest
+        # The longest one, by its node of the file; on hover it has the compiler's name.
+        expect(aside.locator("h3")).to_have_text("Conv_8")
+        expect(aside.locator("h3")).to_have_attribute("title", "conv_3")
+        cell = page.locator('.layers-pane tr[data-of="conv_3"] td').first
+        expect(cell.locator("[title]")).to_have_attribute("title", "Conv_8, conv_3 to the compiler")
         expect(aside.locator(".pad-title")).to_have_text("buffers: 768 B of 2 KiB, 2 of 4 banks")
         uses = aside.locator(".pad-use")
         expect(uses).to_have_count(2)
@@ -87,9 +91,11 @@ def test_layers_of_a_counted_run_are_shown_with_queues_buffers_and_tiles(
             ["works 300╱token 300", "works 300╱token 300"]
         )
         expect(aside.locator(".queue-terms")).to_contain_text("multiply × 2")
-        page.locator(".layers-pane").get_by_role("row", name="conv_1").click()
+        page.locator(".layers-pane").locator('tr[data-of="conv_1"]').click()
         expect(page.locator(".subject h2")).to_have_text("conv_1")
-        expect(aside.locator("h3")).to_have_text("conv_1")
+        expect(aside.locator("h3")).to_have_attribute("title", "conv_1")
+        name = page.locator(".subject .layer-name").inner_text()
+        expect(aside.locator("h3")).to_have_text(name)
         expect(page.locator(".layers-pane tr.marked")).to_have_count(1)
         # Waits that began before the layer did: 100 of work and 300 of waiting in 200 cycles.
         parts = page.locator(".layers-pane .queue-part").evaluate_all(

@@ -87,6 +87,6 @@ def test_a_chosen_layer_shows_its_picture(opened: Any, simulated: Trace):
     with watched.step("the longest one first, then another"):
         picture = page.get_by_role("img", name="cycles of conv_3, in the order of the search")
         expect(picture).to_be_visible()
-        page.get_by_role("cell", name="conv_1", exact=True).first.click()
+        page.locator('.dock tr[data-of="conv_1"]').first.click()
         expect(page.get_by_role("img", name="cycles of conv_1", exact=False)).to_have_count(2)
         expect(page.get_by_text("86 more points")).to_be_visible()

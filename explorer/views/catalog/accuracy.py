@@ -59,7 +59,7 @@ MAX_DRAWN_LAYERS, MAX_DRAWN_PASSES = 80, 40
 HEAD, CELL_HEIGHT, NAME_WIDTH, WORST_WIDTH, CELLS_WIDTH = 22.0, 18.0, 150.0, 190.0, 400.0
 SCALE_STEPS, SCALE_WIDTH = 32, 240.0
 LAYERS = (
-    Column(key="operation", title="operation", format="name"),
+    Column(key="operation", title="operation", format="layer"),
     Column(key="tensor", title="tensor"),
     Column(key="relative", title="relative", format="error", moves="sqnr_db"),
     Column(key="absolute", title="absolute", format="error", moves="sqnr_db"),

@@ -44,7 +44,7 @@ def _columns(peak: float) -> tuple[Column, ...]:
     return (
         Column(key="kernel", title="kernel", format="name"),
         Column(key="kind", title="kind", moves=KIND),
-        Column(key="operations", title="used by", format="name"),
+        Column(key="operations", title="used by", format="layer"),
         Column(key="time", title="time", format="nanoseconds", moves="seconds"),
         Column(key="share", title="share", format="percent", moves="seconds"),
         Column(

@@ -45,7 +45,7 @@ LEFT, RIGHT, TOP, BOTTOM = 72.0, 360.0, 16.0, 190.0
 MAX_DRAWN = 8
 """Layers of a picture in a file: those with the most cycles."""
 LAYERS = (
-    Column(key="layer", title="layer", format="name"),
+    Column(key="layer", title="layer", format="layer"),
     Column(
         key="candidates",
         title="candidates",
@@ -72,7 +72,7 @@ LAYERS = (
     ),
 )
 POINTS = (
-    Column(key="of", title="layer", format="name"),
+    Column(key="of", title="layer", format="layer"),
     Column(key="number", title="point", format="count"),
     Column(key="state", title="", hint="run on the timeline, or estimated"),
     Column(key="cycles", title="cycles", format="count", moves="cycles"),

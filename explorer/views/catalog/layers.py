@@ -31,7 +31,7 @@ from explorer.views.specification import (
 from explorer.views.view import JAVASCRIPT, Pane, View
 
 COLUMNS = (
-    Column(key="layer", title="layer", format="name"),
+    Column(key="layer", title="layer", format="layer"),
     Column(key="kind", title="kind", moves=KIND),
     Column(
         key="predicted",

@@ -76,7 +76,7 @@ def _facts(record: PlacementRecord) -> Part:
 def matrix(record: PlacementRecord) -> TableSpec:
     """A row per operation, a column per device: the price, its source, or the refusal."""
     columns = (
-        Column(key="operation", title="operation", format="name"),
+        Column(key="operation", title="operation", format="layer"),
         Column(key="device", title="device", format="name", hint="where it runs"),
         *(
             Column(
@@ -161,7 +161,7 @@ def _transfers(record: PlacementRecord) -> Part:
         for sent in record.transfers
     )
     columns = (
-        Column(key="value", title="value", format="name"),
+        Column(key="value", title="value", format="layer"),
         Column(key="from", title="from", format="name"),
         Column(key="to", title="to", format="name"),
         Column(key="bytes", title="bytes", format="bytes", moves="seconds"),
@@ -231,8 +231,8 @@ def _edges(record: PlacementRecord) -> TableSpec:
         for edge in record.edges
     )
     columns = (
-        Column(key="maker", title="from", format="name"),
-        Column(key="reader", title="to", format="name"),
+        Column(key="maker", title="from", format="layer"),
+        Column(key="reader", title="to", format="layer"),
         Column(key="reason", title="not joined, because of"),
     )
     return TableSpec(title="edges between clusters", columns=columns, rows=rows)

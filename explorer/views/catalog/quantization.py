@@ -67,7 +67,7 @@ WEIGHT_MODES = {
 }
 IN_PROGRAM = "SQNR against the float model, with the errors of all before it"
 LAYERS = (
-    Column(key="layer", title="layer", format="name"),
+    Column(key="layer", title="layer", format="layer"),
     Column(key="mode", title="mode"),
     Column(key="represented", title="represented"),
     Column(
@@ -107,7 +107,7 @@ LAYERS = (
     ),
 )
 PRODUCTS = (
-    Column(key="layer", title="product", format="name"),
+    Column(key="layer", title="product", format="layer"),
     Column(key="weights", title="weights"),
     Column(
         key="block", title="block", format="count", hint="weights with one scale", moves="sqnr_db"
@@ -177,7 +177,7 @@ CANDIDATES = (
     Column(key="use", title=""),
 )
 READS = (
-    Column(key="layer", title="reads", format="name"),
+    Column(key="layer", title="reads", format="layer"),
     Column(key="both", title="both", format="decibels", moves="sqnr_db"),
 )
 NO_HISTOGRAMS = (

@@ -44,6 +44,8 @@ WIDTH, HEIGHT = 760.0, 210.0
 LEFT, RIGHT, TOP, BOTTOM = 56.0, WIDTH - 16, 20.0, HEIGHT - 30
 LETTER, LINE = 6.2, 13.0
 """Width of a letter of a label and its height."""
+LAYER_CHARACTERS = 12
+"""Room for a layer's name in the file, of which the page shows the end."""
 Box = tuple[float, float, float, float]
 """Left, top, right, bottom."""
 
@@ -245,7 +247,7 @@ def _short(value: float) -> str:
 
 def _table(found: Roofs, points: Sequence[Entry], total: float) -> TableSpec:
     columns = (
-        Column(key="name", title=found.noun, format="name"),
+        Column(key="name", title=found.noun, format="layer" if found.noun == "layer" else "name"),
         Column(key="of_roof", title="of its roof", format="percent", moves="seconds"),
         Column(key="bound", title="bound by"),
         Column(key="speed", title=found.unit, format="decimal", moves="seconds"),
@@ -355,7 +357,7 @@ def _chart(
         title=f"{found.noun}s by arithmetic intensity and speed, both logarithmic",
         width=WIDTH,
         height=HEIGHT,
-        marks=(*lines, *circles, *marks, *_names(dots, taken)),
+        marks=(*lines, *circles, *marks, *_names(found, dots, taken)),
     )
 
 
@@ -414,13 +416,16 @@ def _level_label(
     return Label(x=x, y=y, text=text, anchor="middle", role="text", size=11, angle=turn)
 
 
-def _names(dots: Sequence[tuple[Entry, float, float, float]], taken: list[Box]) -> Iterator[Label]:
+def _names(
+    found: Roofs, dots: Sequence[tuple[Entry, float, float, float]], taken: list[Box]
+) -> Iterator[Label]:
     """Next to the points, the longest kernels first, where nothing stands yet: the others have
     theirs on hover."""
     half = LINE / 2
     for entry, x, y, r in dots:
         text = shorten(entry.name, 28)
-        width = LETTER * len(text) * 1.1
+        room = max(len(text), LAYER_CHARACTERS) if found.noun == "layer" else 0
+        width = LETTER * max(len(text), room) * 1.1
         corners = (
             (x + r + 3, y - half),
             (x - r - 3 - width, y - half),
@@ -432,7 +437,7 @@ def _names(dots: Sequence[tuple[Entry, float, float, float]], taken: list[Box]) 
             is_inside = box[0] >= LEFT and box[2] <= RIGHT and top >= TOP and box[3] <= BOTTOM
             if is_inside and _is_free(box, taken):
                 taken.append(box)
-                yield Label(x=left, y=top + 10, text=text, size=11)
+                yield Label(x=left, y=top + 10, text=text, size=11, layer_characters=room)
                 break
 
 

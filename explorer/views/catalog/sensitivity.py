@@ -89,7 +89,7 @@ POINTS = (
     Column(key="modes", title="not INT8"),
 )
 TENSORS = (
-    Column(key="tensor", title="tensor", format="name"),
+    Column(key="tensor", title="tensor", format="layer"),
     Column(
         key="alone",
         title="INT8 alone",

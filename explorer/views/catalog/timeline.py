@@ -53,7 +53,7 @@ LEFT, RIGHT, TOP, LANE = 100.0, 720.0, 28.0, 26.0
 MAX_LAUNCHES, MAX_LAYERS = 24, 40
 """Rows of a table; of more, the slowest are shown."""
 LAUNCHES = (
-    Column(key="launch", title="launch", format="name"),
+    Column(key="launch", title="launch", format="layer"),
     Column(key="time", title="time", format="nanoseconds", moves="seconds"),
     Column(key="share", title="share", format="percent", moves="seconds"),
     Column(key="speed", title="speed", format="amount", moves="seconds"),
@@ -66,7 +66,7 @@ QUEUES = (
     Column(key="waited", title="waited"),
 )
 LAYERS = (
-    Column(key="layer", title="layer", format="name"),
+    Column(key="layer", title="layer", format="layer"),
     Column(key="start", title="from", format="count", moves="cycles"),
     Column(key="end", title="to", format="count", moves="cycles"),
     Column(key="cycles", title="cycles", format="count", moves="cycles"),

@@ -29,7 +29,7 @@ from explorer.views.specification import (
 from explorer.views.view import Pane, View
 
 COLUMNS = (
-    Column(key="operation", title="operation", format="name"),
+    Column(key="operation", title="operation", format="layer"),
     Column(key="weight", title="weight", format="name"),
     Column(key="shape", title="shape", moves=MODEL),
     Column(key="type", title="type"),

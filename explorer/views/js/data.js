@@ -5,6 +5,8 @@ import {BlockTree} from "./graph/blocks.js";
 import {decode} from "./ground/numbers.js";
 import {layerNames} from "./measures/layer_names.js";
 
+const PLAIN_FAMILIES = ["movement", "quantization", "transfer"];
+
 export class TraceData {
   constructor(host, head, revision) {
     this.host = host;
@@ -486,8 +488,19 @@ export class TraceData {
       this.launchSources,
       (id) => this.isCopy(id),
       (id) => this.sourcesOf(id),
+      this.plainNodes(),
     );
     return this.layerNames(operation);
+  }
+
+  // Whether a node of the file was imported as nothing but movement and conversions.
+  plainNodes() {
+    const computing = new Set(
+      this.records
+        .filter(({family, sources}) => sources.length === 1 && !PLAIN_FAMILIES.includes(family))
+        .map(({sources: [node]}) => node),
+    );
+    return (node) => !computing.has(node);
   }
 
   sourcesOf(operation) {

@@ -21,6 +21,7 @@ from explorer.views.specification import (
     Column,
     Dot,
     Facts,
+    Format,
     ImageSpec,
     Line,
     Link,
@@ -83,7 +84,7 @@ def _part(part: Part) -> Json:
             "cap": part.max_rows,
             "chosen": part.chosen,
             "columns": [
-                [c.key, c.title, c.hint, FORMATS[c.format].is_number, FORMATS[c.format].is_code]
+                [c.key, c.title, c.hint, FORMATS[c.format].is_number, _code(FORMATS[c.format])]
                 + ([c.moves] if c.moves else [])
                 for c in part.columns
             ],
@@ -182,7 +183,12 @@ def _mark(mark: Mark) -> Json:
             mark.title,
         ]
     place = [round(mark.x, 1), round(mark.y, 1)]
-    return ["text", *place, mark.text, mark.anchor, mark.role, mark.size, mark.angle]
+    words = ["text", *place, mark.text, mark.anchor, mark.role, mark.size, mark.angle]
+    return words + ([mark.layer_characters] if mark.layer_characters else [])
+
+
+def _code(known: Format) -> Json:
+    return "layer" if known.is_layer else known.is_code
 
 
 def _hovers(bars: Bars) -> list[Json]:

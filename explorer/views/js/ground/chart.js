@@ -4,6 +4,7 @@
 import {about} from "../desk/pressed_numbers.js";
 import {element, shape} from "./dom.js";
 import {launchesOf} from "../measures/launches.js";
+import {tailOf} from "../measures/column_names.js";
 import {numbersIn} from "./numbers_in_text.js";
 
 const MAX_STRETCH = 2;
@@ -36,7 +37,9 @@ const paint = (role) =>
  * @param {(look: any) => any} glyphOf
  */
 export function drawChart(app, {title, width, height, marks, legend, moves}, rows, glyphOf) {
-  const drawn = marks.map((mark) => drawMark(mark, height, (...own) => pressed(app, rows, ...own)));
+  const drawn = marks.map((mark) =>
+    drawMark(app, mark, height, (...own) => pressed(app, rows, ...own)),
+  );
   const picture = shape(
     "svg",
     {class: "chart", role: "img", "aria-label": title, height},
@@ -78,20 +81,22 @@ function inDrawingOrder(drawn) {
 /**
  * {nodes, place(stretch), isWords} of a mark; `selects` makes the attributes of one with an id.
  *
+ * @param {any} app
  * @param {any} mark
  */
-function drawMark(mark, height, selects) {
+function drawMark(app, mark, height, selects) {
   const [kind, ...parts] = mark;
-  if (kind === "text") return drawWords(parts);
+  if (kind === "text") return drawWords(app, parts);
   if (kind === "bars") return drawBars(parts, height);
   const [id, words] = parts.slice(-2);
   const title = words ? shape("title", {}, words) : null;
   return {rect: drawRect, dot: drawDot, line: drawLine}[kind](parts, selects(id, words), title);
 }
 
-function drawWords(/** @type {any} */ [x, y, text, anchor, role, size, angle]) {
+function drawWords(app, /** @type {any} */ [x, y, own, anchor, role, size, angle, characters]) {
+  const text = characters ? tailOf(app.data.layerName(own), characters) : own;
   const style = `fill: ${paint(role)}; font-size: ${size}px`;
-  const isNumber = numbersIn(text).length > 0; // which a press on it finds
+  const isNumber = !characters && numbersIn(text).length > 0; // which a press on it finds
   const attributes = isNumber ? {class: "has-number"} : {};
   const node = shape("text", {y, "text-anchor": anchor, style, ...attributes}, text);
   const place = (stretch) => {

@@ -188,7 +188,7 @@ function drawTable(app, part, {onrow, ondetails, rows: known}) {
         : ["", "–"].includes(textOf(row[place]))
           ? {}
           : about(moves),
-    text: (row) => contentOf(row[place], isCode),
+    text: (row) => contentOf(row[place], isCode, (name) => layersIn(app, name)),
     exact: (row) => (Array.isArray(row[place]) ? clip(row[place][2] ?? "", 600) : null),
   }));
   if (rows.some(([about]) => about[4]))
@@ -210,7 +210,8 @@ function drawTable(app, part, {onrow, ondetails, rows: known}) {
   let chosen = null;
   const choose = (row) => {
     chosen = row;
-    ondetails?.(...details[rows.indexOf(row)]);
+    const [heading, parts] = details[rows.indexOf(row)];
+    ondetails?.(columns[0][4] === "layer" ? layersIn(app, heading) : heading, parts);
   };
   const onclick = (row) => {
     if (details) choose(row);
@@ -267,13 +268,21 @@ function withLevers(hint, moves) {
   return hint ? `${hint}\n${said}` : said;
 }
 
-function contentOf(cell, isCode) {
+// Names of operations as those of their layers in the file of the model.
+const layersIn = (app, text) =>
+  app.data.latest.has(text)
+    ? app.data.layerName(text)
+    : text.replace(/[^\s,]+/g, (name) => app.data.layerName(name));
+
+function contentOf(cell, isCode, named = (text) => text) {
   const [look, share] = Array.isArray(cell) ? cell.slice(3) : [];
   const text = clip(textOf(cell), 400);
   const words = text.length > SENTENCE ? element("span", {class: "sentence"}, text) : text;
   if (!isCode) return [glyphOf(look), words, barOf(share)];
-  const shown = cutMiddle(text, MAX_NAME);
-  const title = shown === text ? null : text;
+  const layer = isCode === "layer" ? named(text) : text;
+  const shown = cutMiddle(layer, MAX_NAME);
+  const compiled = layer === text ? "" : `, ${text} to the compiler`;
+  const title = shown === text ? null : layer + compiled;
   return [glyphOf(look), element("span", {class: "mono", title}, shown), barOf(share)];
 }
 

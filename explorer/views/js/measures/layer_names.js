@@ -6,14 +6,18 @@ import {commonBeginning} from "./column_names.js";
 // A function from the name of an operation to that of its layer. launches: [operation, names of its
 // nodes], of what runs; isCopy(operation): whether it moves another one's result. A node of which
 // several operations are left names none of them, nor does a node name what copies its result: the
-// compiler's names stay. sourcesOf(operation): of any operation, in any pass.
-export function layerNames(launches, isCopy, sourcesOf) {
+// compiler's names stay. sourcesOf(operation): of any operation, in any pass. isPlain(node): true
+// of one that only moves or converts values; of several nodes another one gives the name.
+export function layerNames(launches, isCopy, sourcesOf, isPlain = (_) => false) {
   const counts = new Map();
-  for (const [operation, [first]] of launches)
-    if (first !== undefined && !isCopy(operation)) counts.set(first, (counts.get(first) ?? 0) + 1);
+  const nameOf = (nodes) => nodes.find((node) => !isPlain(node)) ?? nodes[0];
+  for (const [operation, nodes] of launches) {
+    const node = isCopy(operation) ? undefined : nameOf(nodes);
+    if (node !== undefined) counts.set(node, (counts.get(node) ?? 0) + 1);
+  }
   const beginning = commonBeginning([...counts.keys()]);
   return (operation) => {
-    const [node] = sourcesOf(operation);
+    const node = nameOf(sourcesOf(operation));
     if (node === undefined || isCopy(operation) || !counts.size || (counts.get(node) ?? 0) > 1)
       return operation;
     return node.startsWith(beginning) ? node.slice(beginning.length) || node : node;

@@ -23,7 +23,7 @@ export async function layersView(app, tab) {
   let chosen = layers.reduce((a, b) => (b.cycles > a.cycles ? b : a), layers[0]);
   const show = (row) => {
     chosen = row;
-    replace(beside, detailsOf(row), scratchpadsOf(row, data.scratchpads), tilesOf(row));
+    replace(beside, detailsOf(app, row), scratchpadsOf(row, data.scratchpads), tilesOf(row));
   };
   const table = drawParts(app, parts.slice(0, 1));
   show(chosen);
@@ -44,7 +44,7 @@ export async function layersView(app, tab) {
   };
 }
 
-function detailsOf(row) {
+function detailsOf(app, row) {
   // A queue may begin to wait for the layer while the one before still runs.
   const spent = (busy, waits) => waits.reduce((sum, [, cycles]) => sum + cycles, busy);
   const longest = Math.max(
@@ -54,7 +54,7 @@ function detailsOf(row) {
   );
   const last = row.first + row.cycles;
   return [
-    element("h3", {}, row.operation),
+    element("h3", {title: row.operation}, app.data.layerName(row.operation)),
     element(
       "p",
       {class: "quiet-text"},

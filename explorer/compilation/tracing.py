@@ -19,6 +19,7 @@ from explorer.references.interface import reference_of
 from explorer.results import (
     TRACE_VERSION,
     AccuracyReport,
+    MemoryPlan,
     ModelRecord,
     PackagesRecord,
     PortsRecord,
@@ -64,7 +65,7 @@ def make_trace(
         snapshots=tuple(snapshots),
         diffs=tuple(r.diff for r in compiled.passes),
         decisions=tuple((k, json.dumps(v)) for k, v in compiled.decisions().items()),
-        memory=compiled.memory,
+        memory=_memory_of(compiled),
         kernels=tuple(compiled.kernels.values()) if with_code else (),
         program=compiled.program if with_code else None,
         accuracy=accuracy,
@@ -155,3 +156,10 @@ def _describe(value: SourceValue) -> str:
         return value.element_type
     element_type = ELEMENT_TYPES.get(value.element_type, value.element_type)
     return f"{format_shape(value.shape)} {element_type}"
+
+
+def _memory_of(compiled: Compiled) -> MemoryPlan:
+    """That of the first target; where nothing runs there, that of what runs instead."""
+    if compiled.plans or compiled.companion is None:
+        return compiled.memory
+    return compiled.companion.memory

@@ -47,6 +47,16 @@ def assert_close(found: dict, expected: dict) -> None:
         np.testing.assert_allclose(found[name], array, rtol=1e-5, atol=1e-5, err_msg=name)
 
 
+def test_a_trace_has_the_memory_of_the_target_that_runs_all(model, both: Compilation):
+    elsewhere = ex.compile(
+        model, target=["cpu", SECOND], decisions=dict.fromkeys(pins(both), "second")
+    )
+    assert not elsewhere.memory.placements
+    assert elsewhere.trace().memory == elsewhere.companion.memory
+    assert elsewhere.trace().memory.peak_bytes > 0
+    assert both.trace().memory == both.memory
+
+
 # -- names -----------------------------------------------------------------------------------------
 
 

@@ -315,7 +315,8 @@ class Label:
     is_on_mark: bool = False
     """Whether it stands on a colour that light and dark share, and keeps its own."""
     layer_characters: int = 0
-    """Of a layer's name: the page writes the one of the file, cut to so many. 0: no such name."""
+    """Of a layer's name in the text, which the page replaces by the end of that of the file. 0: the
+    text has no such name."""
 
 
 Mark = Rect | Bars | Dot | Line | Label

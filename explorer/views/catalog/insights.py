@@ -29,7 +29,7 @@ def _table(insights: list[Insight], largest: float) -> TableSpec:
         columns=(
             Column(key="effect", title="about"),
             Column(key="text", title="what stands out"),
-            Column(key="place", title="where", format="name"),
+            Column(key="place", title="where", format="layer"),
         ),
         rows=tuple(
             Row(

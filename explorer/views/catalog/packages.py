@@ -63,7 +63,7 @@ TARGETS = (
     Column(key="note", title="note"),
 )
 LAYERS = (
-    Column(key="layer", title="layer", format="name"),
+    Column(key="layer", title="layer", format="layer"),
     Column(key="kernel", title="kernel", format="name"),
     Column(
         key="weights",
@@ -195,8 +195,10 @@ def _tile_marks(tile: Tile) -> Iterator[Mark]:
     )
     named = f"{look.glyph} {tile.name}"
     for words in (f"{named} {format_bytes(tile.size_bytes)}", named):
-        if height >= 16 and len(words) * LETTER <= width - 8:
-            yield Label(x=x + 4, y=y + 13, text=words, role="text", size=11)
+        room = int((width - 8) / LETTER) - len(words)
+        if height >= 16 and room >= 0:
+            own = len(tile.name) + room
+            yield Label(x=x + 4, y=y + 13, text=words, role="text", size=11, layer_characters=own)
             return
 
 
@@ -272,8 +274,12 @@ def _arena(record: PackageRecord) -> Part:
                 f"{format_exact(buffer.offset_bytes)}, launches {buffer.first} to {buffer.last}",
             )
         )
-        if height >= 14 and len(buffer.name) * LETTER <= width - 8:
-            marks.append(Label(x=x + 4, y=y + 12, text=buffer.name, role="text", size=11))
+        room = int((width - 8) / LETTER)
+        if height >= 14 and 0 < len(buffer.name) <= room:
+            name = Label(
+                x=x + 4, y=y + 12, text=buffer.name, role="text", size=11, layer_characters=room
+            )
+            marks.append(name)
     return ChartSpec(
         title=f"Arena: {format_bytes(record.arena_bytes)} downwards, launches to the right",
         width=WIDTH,

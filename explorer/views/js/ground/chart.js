@@ -94,9 +94,13 @@ function drawMark(app, mark, height, selects) {
 }
 
 function drawWords(app, /** @type {any} */ [x, y, own, anchor, role, size, angle, characters]) {
-  const text = characters ? tailOf(app.data.layerName(own), characters) : own;
+  const named = (word) => {
+    const layer = app.data.layerName(word);
+    return layer === word ? word : tailOf(layer, characters);
+  };
+  const text = characters ? own.replace(/[^\s,]+/g, named) : own;
   const style = `fill: ${paint(role)}; font-size: ${size}px`;
-  const isNumber = !characters && numbersIn(text).length > 0; // which a press on it finds
+  const isNumber = numbersIn(text).length > 0; // which a press on it finds
   const attributes = isNumber ? {class: "has-number"} : {};
   const node = shape("text", {y, "text-anchor": anchor, style, ...attributes}, text);
   const place = (stretch) => {

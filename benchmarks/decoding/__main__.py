@@ -1,4 +1,5 @@
-"""A loop over tokens against onnxruntime: `python benchmarks/decoding --sizes small,14m`.
+"""A loop over tokens against onnxruntime: `python benchmarks/decoding --sizes small,14m`, or
+`--model FILE` for a decoder of one's own, whose present outputs stand in the order of its pasts.
 
 For every size and number of threads, in one run and one process, step by step in turn:
 
@@ -47,22 +48,56 @@ def judge_of(path: Path, threads: int) -> onnxruntime.InferenceSession:
     return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
 
 
+class Ports:
+    """What a decoder is called with, by the names of its inputs: tokens, positions, a mask of ones
+    and pasts; logits come first."""
+
+    def __init__(self, judge: onnxruntime.InferenceSession) -> None:
+        inputs = judge.get_inputs()
+        self.logits, *presents = (value.name for value in judge.get_outputs())
+        self.pasts = [value for value in inputs if value.name.startswith("past")]
+        self.past_of = dict(zip(presents, (past.name for past in self.pasts), strict=True))
+        self.others = [value for value in inputs if value not in self.pasts]
+        tokens = next(v for v in self.others if v.name == "input_ids").shape[1]
+        self.step = {tokens: 1} if isinstance(tokens, str) else {}
+        """The dimension of a call's tokens, in a step."""
+
+    def first(self) -> dict[str, np.ndarray]:
+        """Pasts of no row, in which a size that has a name is the batch, 1, or that of rows."""
+        shapes = {
+            past.name: [1 if n in ("batch", "batch_size") else n for n in past.shape]
+            for past in self.pasts
+        }
+        return {
+            name: np.zeros([0 if isinstance(n, str) else n for n in shape], np.float32)
+            for name, shape in shapes.items()
+        }
+
+    def given(self, ids: np.ndarray, rows: int) -> dict[str, np.ndarray]:
+        """Of a call after so many rows, without the pasts."""
+        new = ids.shape[1]
+        arrays = {
+            "input_ids": ids,
+            "position_ids": np.arange(rows, rows + new)[None],
+            "attention_mask": np.ones((1, rows + new)),
+        }
+        kinds = {"tensor(int32)": np.int32, "tensor(int64)": np.int64}
+        return {v.name: arrays[v.name].astype(kinds.get(v.type, np.float32)) for v in self.others}
+
+
 class Carried:
     """A caller that gives the present of each call as the past of the next one."""
 
     def __init__(
-        self, run: Callable[[Mapping[str, np.ndarray]], Mapping[str, np.ndarray]], first: dict
+        self, run: Callable[[Mapping[str, np.ndarray]], Mapping[str, np.ndarray]], ports: Ports
     ) -> None:
-        self.run, self.past = run, dict(first)
+        self.run, self.ports, self.past, self.rows = run, ports, ports.first(), 0
 
     def __call__(self, ids: np.ndarray) -> np.ndarray:
-        found = self.run({"input_ids": ids, **self.past})
-        self.past = {
-            name.replace("present", "past_key_values"): array
-            for name, array in found.items()
-            if name != "logits"
-        }
-        return found["logits"]
+        found = self.run({**self.ports.given(ids, self.rows), **self.past})
+        self.rows += ids.shape[1]
+        self.past = {past: found[name] for name, past in self.ports.past_of.items()}
+        return found[self.ports.logits]
 
 
 def measure(
@@ -77,13 +112,9 @@ def measure(
     """forms: decisions of programs of states, by what they are called."""
     judge = judge_of(path, threads)
     outputs = [value.name for value in judge.get_outputs()]
-    first = {
-        value.name: np.zeros((1, value.shape[1], 0, value.shape[3]), np.float32)
-        for value in judge.get_inputs()
-        if value.name != "input_ids"
-    }
+    ports = Ports(judge)
     peer = Carried(
-        lambda given: dict(zip(outputs, judge.run(None, dict(given)), strict=True)), first
+        lambda given: dict(zip(outputs, judge.run(None, dict(given)), strict=True)), ports
     )
     sides: dict[str, Callable[[np.ndarray], np.ndarray]] = {"onnxruntime": peer}
     with ExitStack() as stack:
@@ -91,19 +122,19 @@ def measure(
         if has_session:
             session = explorer.Session(path, threads=threads, isolated=False)
             stack.enter_context(session)
-            sides["session"] = Carried(session.run, first)
+            sides["session"] = Carried(session.run, ports)
         for side in sides.values():
             side(prompt)
         past, opened = peer.past, {}
         for capacity, (form, decisions) in product(capacities, forms.items()):
             compiled = explorer.compile(
-                path, dimensions={"seq": 1}, capacity=capacity, decisions=decisions
+                path, dimensions=ports.step, capacity=capacity, decisions=decisions
             )
             program = compiled.open(threads, isolated=False, remembers=True)
             program.load(past)
             name = f"states, capacity {capacity}{form}"
             opened[name] = program, kept_bytes(compiled)
-            sides[name] = step_of(program)
+            sides[name] = step_of(program, ports)
         lines = loop(sides, steps)
         for name, (program, size) in opened.items():
             copied = program.copied_bytes
@@ -116,12 +147,13 @@ def measure(
 
 
 def kept_bytes(compiled: explorer.Compilation) -> int:
-    ports = (port for port in compiled.program.inputs if port.name.startswith("past_key"))
-    return sum(port.size_bytes for port in ports)
+    length = compiled.program.length
+    kept = (p for p in compiled.program.inputs if p.name.startswith("past"))
+    return sum(port.size_bytes for port in kept if length is None or port.name != length.name)
 
 
-def step_of(program: StatefulProgram) -> Callable[[np.ndarray], np.ndarray]:
-    return lambda ids: program.run({"input_ids": ids})["logits"]
+def step_of(program: StatefulProgram, ports: Ports) -> Callable[[np.ndarray], np.ndarray]:
+    return lambda ids: program.run(ports.given(ids, program.valid_rows))[ports.logits]
 
 
 def loop(sides: Mapping[str, Callable[[np.ndarray], np.ndarray]], steps: int) -> list[str]:
@@ -149,6 +181,7 @@ def loop(sides: Mapping[str, Callable[[np.ndarray], np.ndarray]], steps: int) ->
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", default="small,14m", help=f"of {', '.join(SIZES)}")
+    parser.add_argument("--model", type=Path, help="an ONNX file in place of those")
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--capacities", default="256,2048")
@@ -163,10 +196,14 @@ def main() -> None:
     forms |= {f", {kind}": {TYPE: kind} for kind in arguments.stored.split(",") if kind}
     prompt = np.arange(arguments.prompt)[None] % 100
     with tempfile.TemporaryDirectory() as folder:
-        for name in arguments.sizes.split(","):
-            path = Path(folder) / f"{name}.onnx"
-            export(SIZES[name], path)
+        own = arguments.model
+        for name in arguments.sizes.split(",") if own is None else [own.stem]:
+            path = own or Path(folder) / f"{name}.onnx"
+            if own is None:
+                export(SIZES[name], path)
             if arguments.blocks:
+                if own is not None:
+                    parser.error("--blocks changes the decoders of --sizes, no file of yours")
                 put_in_blocks(path, level=4)
             for threads in map(int, arguments.threads.split(",")):
                 tokens = arguments.prompt

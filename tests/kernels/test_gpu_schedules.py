@@ -140,6 +140,7 @@ def test_overridden_tiles_of_a_product_compute_the_same(choices, run_opencl):
 
 
 @pytest.mark.opencl
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "choices", [{"parts": 8}, {"parts": 32, "column_items": 1}, {"column_items": 4}]
 )

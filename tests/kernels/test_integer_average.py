@@ -93,6 +93,7 @@ def test_padding_does_not_count(name: str):
     ],
 )
 @pytest.mark.parametrize("zero", [-128, 127])
+@pytest.mark.usefixtures("quick_builds")
 def test_channels_of_an_average_lie_in_blocks(result: str, zero: int):
     text = BLOCKED.replace("RESULT", result).replace("!byte", f"!top.quantized<i8, 0.5:{zero}>")
     text = text.replace("!pixel", "!top.quantized<i8, 0.5:-128>")

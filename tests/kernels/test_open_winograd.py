@@ -68,6 +68,7 @@ RANGES = {"h": (1, 10), "w": (1, 13)}
 SEQUENCE = [(10, 13), (1, 1), (3, 4), (4, 3), (5, 12), (2, 13), (10, 1), (8, 8), (1, 5), (10, 13)]
 
 
+@pytest.mark.usefixtures("quick_builds")
 @pytest.mark.parametrize("form", ["winograd2", "winograd4"])
 def test_sizes_that_grow_and_shrink_read_nothing_of_earlier_calls(form):
     proto = graph(residual=True)
@@ -82,6 +83,7 @@ def test_sizes_that_grow_and_shrink_read_nothing_of_earlier_calls(form):
                 assert_near(program.run(inputs)["y"], proto, inputs)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("form", "height", "width"),
     [("winograd2", 1, 1), ("winograd2", 5, 11), ("winograd4", 5, 11), ("winograd4", 8, 4)],
@@ -104,6 +106,8 @@ def test_bits_are_those_of_the_program_of_that_size(form, height, width):
             assert np.array_equal(found, right, equal_nan=True)
 
 
+@pytest.mark.sampled(1)
+@pytest.mark.usefixtures("quick_builds")
 @pytest.mark.parametrize("pads", ["0,0,0,0", "0,1,2,0", "1,0,0,2"])
 def test_pads_on_any_side(pads):
     """Without zeros around them, tiles at the end reach over what a call has."""
@@ -116,6 +120,7 @@ def test_pads_on_any_side(pads):
             assert_near(program.run(inputs)["y"], proto, inputs)
 
 
+@pytest.mark.usefixtures("quick_builds")
 def test_images_of_a_batch():
     proto = graph(batch="b")
     c = compiled(proto, "winograd2", {**RANGES, "b": (1, 3)})
@@ -130,6 +135,8 @@ def test_images_of_a_batch():
             assert_near(program.run(inputs)["y"], proto, inputs)
 
 
+@pytest.mark.sampled(1)
+@pytest.mark.usefixtures("quick_builds")
 @pytest.mark.parametrize("open_axis", ["h", "w"])
 def test_one_open_axis(open_axis):
     proto = graph()
@@ -142,6 +149,7 @@ def test_one_open_axis(open_axis):
             assert_near(program.run(inputs)["y"], proto, inputs)
 
 
+@pytest.mark.usefixtures("quick_builds")
 @pytest.mark.parametrize(
     "plan",
     [

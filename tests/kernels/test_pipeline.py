@@ -112,7 +112,7 @@ def test_long_reductions_are_pipelined_and_short_ones_are_not():
         schedule_kernel(single, GPU, {}, {"pipeline": "registers"})
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.opencl
 @pytest.mark.parametrize(
     ("function", "blocked", "choices"),

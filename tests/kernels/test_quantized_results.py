@@ -61,6 +61,7 @@ def shifting(channels, each):
     return kernel
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("zero", [np.uint8(0), np.uint8(255), np.int8(-128), np.int16(32767)])
 @pytest.mark.parametrize(("group", "channels"), [(1, 16), (16, 16), (2, 6)])
 def test_a_convolution_is_quantized_as_onnxruntime_does(tmp_path, zero, group, channels):

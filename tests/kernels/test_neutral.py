@@ -42,6 +42,7 @@ def texts_of(compiled):
     return "\n".join(line for k in compiled.kernels.values() for line in k.source.lines)
 
 
+@pytest.mark.usefixtures("quick_builds")
 @pytest.mark.parametrize("name", GRAPHS)
 def test_equals_onnxruntime_at_each_end_of_a_vector(name):
     model = graph(GRAPHS[name])

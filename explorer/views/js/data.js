@@ -4,6 +4,7 @@
 import {BlockTree} from "./graph/blocks.js";
 import {decode} from "./ground/numbers.js";
 import {layerNames} from "./measures/layer_names.js";
+import {resultBuffers} from "./memory/result_buffers.js";
 
 const PLAIN_FAMILIES = ["movement", "quantization", "transfer"];
 
@@ -293,8 +294,7 @@ export class TraceData {
           state,
         }),
       );
-      const bufferOf = new Map();
-      for (const buffer of buffers) for (const value of buffer.values) bufferOf.set(value, buffer);
+      const bufferOf = resultBuffers(buffers);
       const memories = (raw.memories ?? []).map(([name, first, size]) => ({name, first, size}));
       return {...raw, buffers, bufferOf, memories};
     });

@@ -1,5 +1,6 @@
 // The canvas of the arena: buffers over time, live bytes, the fullest step and the least peak.
 
+import {SCRATCH} from "./result_buffers.js";
 import {bytesText} from "../ground/numbers.js";
 import {canvasText, familyOf} from "../ground/plot.js";
 import {tailOf} from "../measures/column_names.js";
@@ -140,7 +141,7 @@ export function bufferName(data, buffer) {
 }
 
 function scratchName({id}) {
-  const [, number] = /\/scratch_(\d+)$/.exec(id) ?? [];
+  const [, number] = SCRATCH.exec(id) ?? [];
   return number === undefined ? null : `scratch ${Number(number) + 1}`;
 }
 

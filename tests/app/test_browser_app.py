@@ -285,7 +285,8 @@ def test_changes_become_branches_and_buffers_are_pinned(opened_app: Any):
         page.get_by_role("button", name="pin", exact=True).click()
         watched.wait_for_branch("conv_1 at byte 32768")
         page.locator(".pin", has_text="pinned").wait_for()
-        assert page.locator(".pin").inner_text().split("\n")[0].startswith("conv_1")
+        expect(page.locator(".pin strong")).to_have_attribute("title", "conv_1")
+        expect(page.locator(".pin strong")).to_have_text("Conv_0")
         page.get_by_label("branch", exact=True).select_option(index=0)
         watched.wait_for_branch("first")
     with watched.step("a dragged buffer becomes a fork with a pin"):

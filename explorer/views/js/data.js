@@ -534,7 +534,9 @@ export class TraceData {
   // A copy into another layout has the sources of what it is made for, and that is what is meant.
   isCopy(id) {
     const kernel = this.kernels[this.kernelOf.get(id)];
-    return kernel ? kernel.kind === "copy" : this.latest.get(id)?.family === "movement";
+    return kernel
+      ? /^(copy|transpose)\b/.test(kernel.kind)
+      : this.latest.get(id)?.family === "movement";
   }
 
   followInGraph(operation, graph) {

@@ -7,6 +7,8 @@ import {element} from "../ground/dom.js";
 import {bytesText, exactText} from "../ground/numbers.js";
 import {placed} from "../ground/plot.js";
 import {clip} from "../ground/scene.js";
+import {tailOf} from "../measures/column_names.js";
+import {bufferName} from "./painting.js";
 import {READ_ONLY} from "../branches/session.js";
 
 const SNAP_PIXELS = 6;
@@ -202,7 +204,11 @@ export function pinForm(app, memory, buffer) {
     element(
       "div",
       {class: "subject-name"},
-      element("strong", {class: "mono"}, clip(buffer.values[0], 24)),
+      element(
+        "strong",
+        {class: "mono", title: buffer.values[0]},
+        tailOf(bufferName(app.data, buffer), 24),
+      ),
       element(
         "span",
         {class: "quiet-text"},
@@ -229,7 +235,7 @@ export function pinForm(app, memory, buffer) {
 }
 
 // The places that the planner tried for a buffer before the one that it took.
-export function refusalList(memory, buffer, placing) {
+export function refusalList(app, memory, buffer, placing) {
   const index = memory.buffers.indexOf(buffer);
   const refused = (memory.refusals ?? []).filter(([place]) => place === index);
   if (!refused.length) {
@@ -269,7 +275,11 @@ export function refusalList(memory, buffer, placing) {
               onblur: () => placing.cancel(),
             },
             element("span", {class: "mono"}, `byte ${exactText(choice.offset)}`),
-            element("span", {class: "worst-name"}, choice.obstacle.values[0]),
+            element(
+              "span",
+              {class: "worst-name", title: choice.obstacle.values[0]},
+              tailOf(bufferName(app.data, choice.obstacle), 40),
+            ),
             element(
               "span",
               {class: "mono", title: `${exactText(choice.overlap)} bytes in the way`},

@@ -4,7 +4,6 @@
 import {moving} from "../desk/moves.js";
 import {element} from "../ground/dom.js";
 import {bytesText, exactText, percentText} from "../ground/numbers.js";
-import {clip} from "../ground/scene.js";
 import {tailOf} from "../measures/column_names.js";
 import {drawParts} from "../ground/specification.js";
 import {bufferName} from "./painting.js";
@@ -24,8 +23,8 @@ export function sideContent({app, memory, peakStep, placing, buffer, note, choos
     note ? element("p", {class: "drop-note", role: "status"}, note) : null,
     buffer
       ? [
-          canFork(app) ? pinForm(app, memory, buffer) : bufferFacts(memory, buffer),
-          refusalList(memory, buffer, placing),
+          canFork(app) ? pinForm(app, memory, buffer) : bufferFacts(app, memory, buffer),
+          refusalList(app, memory, buffer, placing),
         ]
       : null,
     element(
@@ -134,14 +133,18 @@ export const lifeText = (memory, buffer) =>
   `live in steps ${buffer.first} to ${buffer.last - 1}: ${memory.steps[buffer.first] ?? ""} ` +
   `to ${memory.steps[buffer.last - 1] ?? ""}`;
 
-const bufferFacts = (memory, buffer) =>
+const bufferFacts = (app, memory, buffer) =>
   element(
     "div",
     {class: "buffer-facts"},
     element(
       "div",
       {class: "subject-name"},
-      element("strong", {class: "mono"}, clip(buffer.values[0], 24)),
+      element(
+        "strong",
+        {class: "mono", title: buffer.values[0]},
+        tailOf(bufferName(app.data, buffer), 24),
+      ),
       element("span", {class: "quiet-text"}, bytesText(buffer.size)),
     ),
     element("div", {}, `at byte ${exactText(buffer.offset)}, aligned to ${buffer.alignment}`),

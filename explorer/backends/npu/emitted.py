@@ -14,7 +14,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ import numpy as np
 from explorer.backends.npu.network import Network, ValueAt
 from explorer.errors import ExplorerError, InputError
 from explorer.files import folder_written_at_once, write_whole
+from explorer.ir.unfolding import Unfolding
 from explorer.npu.layers.tensors import alignment_bytes, channels_per_block
 from explorer.npu.layers.value_layout import Stored, lying_shape
 from explorer.runtime.npu import Simulation, simulate
@@ -83,7 +84,8 @@ def write_parts(parts: Sequence[Mapping[str, Any]], target: Target, folder: Path
 
 def _described(network: Network, name: str, base_bytes: int) -> dict[str, Any]:
     """Shape and type are the program's; in memory its numbers lie in blocks of channels, signed.
-    `read_as`: the shape by which they are arranged, where it is another one."""
+    `read_as`: the shape by which they are arranged, where it is another one. `unfolded`: how
+    neighbouring positions of that are channels."""
     place, machine = network.values[name], network.machine
     stored = place.stored
     return {
@@ -95,6 +97,7 @@ def _described(network: Network, name: str, base_bytes: int) -> dict[str, Any]:
         "channels_height_width": list(stored.shape),
         "channels_per_block": channels_per_block(machine),
         **({"read_as": list(stored.read_shape)} if stored.read_shape else {}),
+        **({"unfolded": asdict(stored.unfolding)} if stored.unfolding else {}),
         "subtracted": stored.offset,
         "is_wide": stored.is_wide,
     }
@@ -239,6 +242,7 @@ def _place(entry: Mapping[str, Any], base: int, image_bytes: int, machine: Machi
         raise ValueError(f"the type of {name}")
     logical_shape = tuple(_count(n, 1) for n in entry["shape"])
     read_shape = tuple(_count(n, 1) for n in entry.get("read_as", ()))
+    unfolding = _unfolding(entry, read_shape or logical_shape)
     channels, height, width = (_count(n, 1) for n in entry["channels_height_width"])
     stored = Stored(
         name=name,
@@ -248,12 +252,13 @@ def _place(entry: Mapping[str, Any], base: int, image_bytes: int, machine: Machi
         offset=_count(entry["subtracted"]),
         is_wide=bool(entry["is_wide"]),
         read_shape=read_shape,
+        unfolding=unfolding,
     )
     is_whole = prod(read_shape or logical_shape) == prod(logical_shape)
     if (
         not logical_shape
         or not is_whole
-        or stored.shape != lying_shape(read_shape or logical_shape)
+        or stored.shape != lying_shape(read_shape or logical_shape, unfolding)
     ):
         raise ValueError(f"the shape of {name}")
     bits = int(kind.lstrip("uint"))
@@ -266,9 +271,35 @@ def _place(entry: Mapping[str, Any], base: int, image_bytes: int, machine: Machi
     return place
 
 
+def _unfolding(entry: Mapping[str, Any], shape: tuple[int, ...]) -> Unfolding | None:
+    """ValueError where a picture of that shape cannot be unfolded so."""
+    fields = entry.get("unfolded")
+    if fields is None:
+        return None
+    (rows, columns), (down, right) = (
+        [_count(n, 1) for n in fields[name]] for name in ("neighbours", "strides")
+    )
+    top, left, bottom, right_pad = (_whole(n) for n in fields["pads"])
+    found = Unfolding(
+        neighbours=(rows, columns), strides=(down, right), pads=(top, left, bottom, right_pad),
+        padding=_whole(fields["padding"]),
+    )  # fmt: skip
+    is_picture = len(shape) == 4 and shape[0] == 1
+    if not is_picture or found.problem((shape[1], shape[2], shape[3])):
+        raise ValueError(f"how {_name(entry['name'])} is unfolded")
+    return found
+
+
 def _count(value: object, least: int = 0) -> int:
     """A whole number of JSON; ValueError for what is none, or less."""
-    if type(value) is not int or value < least:
+    found = _whole(value)
+    if found < least:
+        raise ValueError(f"a number: {str(value)[:40]!r}")
+    return found
+
+
+def _whole(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
         raise ValueError(f"a number: {str(value)[:40]!r}")
     return value
 

@@ -24,7 +24,6 @@ from explorer.ir.operation import TopOperation
 from explorer.ir.program import Snapshot
 from explorer.ir.structure import device_of, value_name
 from explorer.ir.top.data import ReturnOp, WeightOp
-from explorer.ir.types import static_shape
 from explorer.ir.weights import Weights
 from explorer.npu.layers.value_layout import stored_form
 from explorer.npu.program.ir_layers import layer_in, run_layer
@@ -87,8 +86,8 @@ def run_layers(
         if isinstance(op, LayerOp):
             memory.write(result, run_layer(op, layer_in(op, weights), read))
         else:  # a view: the same bytes
-            (values[value_name(result)],) = op.evaluate(*read)
-            memory.show(result, op.operands[0])
+            (shown,) = op.evaluate(*read)
+            memory.show(result, op.operands[0], shown)
         values[value_name(result)] = memory.read(result)
     return values
 
@@ -115,20 +114,20 @@ class _Memory:
         if name in self.offsets:
             place = self._place(value)
             place.write(self.chip if place.on_chip else self.image, array, self.machine)
-        else:
+        if name not in self.offsets or stored_form(value).unfolding is not None:
             self.arrays[name] = array
 
-    def show(self, view: SSAValue, shown: SSAValue) -> None:
-        """A value that is another one's bytes."""
+    def show(self, view: SSAValue, shown: SSAValue, array: np.ndarray) -> None:
+        """A value that is another one's bytes, and the array that these mean."""
         name, other = value_name(view), value_name(shown)
         if other in self.offsets:
             self.offsets[name] = self.offsets[other]
-        else:
-            self.arrays[name] = self.arrays[other].reshape(static_shape(view))
+        if name not in self.offsets or stored_form(view).unfolding is not None:
+            self.arrays[name] = array
 
     def read(self, value: SSAValue) -> np.ndarray:
         name = value_name(value)
-        if name not in self.offsets:
+        if name in self.arrays:  # numbers that an unfolded picture lacks are there only
             return self.arrays[name]
         place = self._place(value)
         memory = self.chip if place.on_chip else self.image

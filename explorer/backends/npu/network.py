@@ -212,8 +212,7 @@ class Network:
         def feed(name: str, array: np.ndarray) -> None:
             values[name], fed[name] = array, replaced.get(name, array)
             for view in (v for v, shown in self.views.items() if shown == name):
-                shape = self.values[view].stored.logical_shape
-                feed(view, fed[name].reshape(shape))
+                feed(view, self._viewed(view, fed[name]))
 
         for name, array in list(values.items()):
             feed(name, array)
@@ -239,7 +238,14 @@ class Network:
     def _show_views(self, values: dict[str, np.ndarray]) -> None:
         for view, shown in self.views.items():
             if shown in values:
-                values[view] = values[shown].reshape(self.values[view].stored.logical_shape)
+                values[view] = self._viewed(view, values[shown])
+
+    def _viewed(self, view: str, array: np.ndarray) -> np.ndarray:
+        """What a view means where that is the value that it shows."""
+        own, shown = (self.values[name].stored for name in (view, self.views[view]))
+        if shown.unfolding is not None and own.unfolding is None:
+            return own.logical(shown.signed(array))
+        return array.reshape(own.logical_shape)
 
 
 def network_of(

@@ -166,7 +166,9 @@ def network_bound(network: Network, least: Mapping[str, LayerBytes]) -> tuple[fl
     constants = sum(one.constant_bytes for one in least.values())
     ends = [network.values[name].stored for name in (*network.arguments, *network.results)]
     tensors = sum(
-        prod(one.shape) * (machine.accumulator_bits if one.is_wide else machine.input_bits) // 8
+        min(prod(one.shape), prod(one.logical_shape))
+        * (machine.accumulator_bits if one.is_wide else machine.input_bits)
+        // 8
         for one in ends
     )
     macs = sum(section.macs for section in network.sections)

@@ -7,7 +7,8 @@
 
 Tensors are still values; where each lies in global memory says `offset`. Layers are typed
 operations (`npu_layers.py`): npu.convolution, npu.matmul, npu.elementwise, npu.window, npu.softmax,
-npu.normalize, npu.transpose, npu.partition.
+npu.normalize, npu.transpose, npu.partition. An argument that the host writes in channels of
+neighbouring positions is read by `npu.unfold` (`npu_unfold.py`), a view.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from xdsl.irdl import AnyOf, BaseAttr, irdl_op_definition, prop_def
 
 from explorer.ir.dialects.npu_layers import LAYER_OPERATIONS, LayerOp, field_properties
 from explorer.ir.dialects.npu_operation import NpuOperation
+from explorer.ir.dialects.npu_unfold import UnfoldOp
 from explorer.ir.operation import LinesAttr, from_attribute
 
 ARGUMENT_OFFSETS = "npu.argument_offsets"
@@ -60,7 +62,7 @@ class InstructionsOp(NpuOperation):
         )
 
 
-Npu = Dialect("npu", [*LAYER_OPERATIONS.values(), InstructionsOp], [])
+Npu = Dialect("npu", [*LAYER_OPERATIONS.values(), UnfoldOp, InstructionsOp], [])
 
 __all__ = [
     "ARGUMENT_OFFSETS",
@@ -70,5 +72,6 @@ __all__ = [
     "LayerOp",
     "Npu",
     "NpuOperation",
+    "UnfoldOp",
     "field_properties",
 ]

@@ -9,7 +9,8 @@ Pictures [N, C, H, W] lie one below the other, as one of N x H rows; of all othe
 the channels, and the rest are positions. Both are the same bytes where height x width is the same.
 
 An argument of a function that a reshape alone reads lies as the reshape has it: the host writes
-numbers in any order, and nothing is moved.
+numbers in any order, and nothing is moved. One that `npu.unfold` reads has channels of neighbouring
+positions.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import IntegerType, Signedness, TensorType
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
+from explorer.ir.dialects.npu_unfold import UnfoldOp
 from explorer.ir.top.casting import BitcastOp
 from explorer.ir.top.movement.reshape import ReshapeOp
 from explorer.ir.types import (
@@ -32,6 +34,7 @@ from explorer.ir.types import (
     numpy_dtype,
     static_shape,
 )
+from explorer.ir.unfolding import Unfolding
 from explorer.npu.layers.layer import LayerError
 from explorer.npu.layers.tensors import Shape, Tensor
 from explorer.targets.npu.machine import Machine
@@ -54,6 +57,8 @@ class Stored:
     is_wide: bool
     read_shape: tuple[int, ...] = ()
     """The logical shape by which numbers are arranged, where it is another one."""
+    unfolding: Unfolding | None = None
+    """Where neighbouring positions of the one picture of that shape are channels."""
     bits: int = 8
     """Of a number of the program; in memory it takes those of the machine's inputs or sums."""
 
@@ -90,15 +95,21 @@ class Stored:
         """An array of the logical shape in `shape`."""
         read = self.read_shape or self.logical_shape
         array = array.reshape(read)
+        if self.unfolding is not None:
+            return self.unfolding.apply(array[0])
         if _is_picture(read):
             return array.swapaxes(0, 1).reshape(self.shape)
         return array.reshape(-1, self.shape[0]).T.reshape(self.shape)
 
     def logical(self, numbers: np.ndarray) -> np.ndarray:
-        """The value of the program that has these signed numbers."""
+        """The value of the program that has these signed numbers; where numbers do not lie in
+        memory, because nothing reads them, it has padding."""
         found = numbers.reshape(self.shape) + self.offset
         read = self.read_shape or self.logical_shape
-        if _is_picture(read):
+        if self.unfolding is not None:
+            _, channels, height, width = read
+            found = self.unfolding.undo(found, (channels, height, width))
+        elif _is_picture(read):
             count, channels, *size = read
             found = found.reshape(channels, count, *size).swapaxes(0, 1)
         else:
@@ -119,12 +130,34 @@ def stored_form(value: SSAValue | Attribute, name: str = "") -> Stored:
     if not shape or 0 in shape:
         raise LayerError(f"a shape of {list(shape)} is no picture and has no channels")
     is_wide = storage.width.data == WIDE_BITS
-    read_shape = _read_shape(value)
+    read_shape, unfolding = _arrangement(value)
     return Stored(
         name=name, logical_shape=shape, element_type=numpy_dtype(kind).name, read_shape=read_shape,
-        shape=lying_shape(read_shape or shape), offset=_offset(storage), is_wide=is_wide,
-        bits=storage.width.data,
+        shape=lying_shape(read_shape or shape, unfolding), offset=_offset(storage),
+        is_wide=is_wide, unfolding=unfolding, bits=storage.width.data,
     )  # fmt: skip
+
+
+def _arrangement(value: SSAValue | Attribute) -> tuple[tuple[int, ...], Unfolding | None]:
+    """The shape that numbers are arranged by, and how the picture of that shape is unfolded: of an
+    argument of a function, and of views of it, that `npu.unfold` reads; else see `_read_shape`."""
+    unfold = _unfold_of(value)
+    if unfold is None:
+        return _read_shape(value), None
+    return static_shape(unfold.input), unfold.unfolding
+
+
+def _unfold_of(value: SSAValue | Attribute) -> UnfoldOp | None:
+    """What reads a value through views."""
+    if not isinstance(value, SSAValue):
+        return None
+    while (user := _only_user(value)) is not None:
+        if isinstance(user, UnfoldOp):
+            return user
+        if not (isinstance(user, BitcastOp) or (isinstance(user, ReshapeOp) and user.is_view)):
+            return None
+        value = user.results[0]
+    return None
 
 
 def _read_shape(value: SSAValue | Attribute) -> tuple[int, ...]:
@@ -148,8 +181,10 @@ def _only_user(value: SSAValue) -> Operation | None:
     return users[0] if len(users) == 1 else None
 
 
-def lying_shape(shape: tuple[int, ...]) -> Shape:
+def lying_shape(shape: tuple[int, ...], unfolding: Unfolding | None = None) -> Shape:
     """Channels, height and width of a value of a logical shape, as it lies in global memory."""
+    if unfolding is not None:
+        return unfolding.shape((shape[1], shape[2], shape[3]))
     if _is_picture(shape):
         return shape[1], shape[0] * shape[2], shape[3]
     return shape[-1], 1, prod(shape[:-1])

@@ -29,13 +29,18 @@ def test_no_network_takes_fewer_cycles_or_bytes_than_its_bounds(compiled, digits
 
 
 def test_a_network_moves_its_weights_inputs_and_outputs_at_least():
-    def value(*shape, is_wide=False):
-        return SimpleNamespace(stored=SimpleNamespace(shape=shape, is_wide=is_wide))
+    def value(*shape, is_wide=False, logical_shape=None):
+        return SimpleNamespace(
+            stored=SimpleNamespace(
+                shape=shape, logical_shape=logical_shape or shape, is_wide=is_wide
+            )
+        )
 
     found = describe(load_target("tiny-8"))
     network: Any = SimpleNamespace(
         machine=found, arguments=("x",), results=("y",), sections=(SimpleNamespace(macs=7),),
-        values={"x": value(2, 30), "y": value(5, is_wide=True), "inner": value(1000)},
+        values={"x": value(9, 30, logical_shape=(2, 30)), "y": value(5, is_wide=True),
+                "inner": value(1000)},
     )  # fmt: skip
     least: Any = {n: SimpleNamespace(constant_bytes=size) for n, size in (("a", 100), ("b", 11))}
     _, size = network_bound(network, least)

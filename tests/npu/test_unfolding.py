@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from explorer.npu import Convolution, compile_layer, predict
-from explorer.npu.layers.unfolding import unfolded, unfolded_forms
+from explorer.npu.layers.unfolding import unfolded, unfolded_forms, written_by_host
 from explorer.runtime.npu import simulate
 from explorer.targets import load_target
 from explorer.targets.npu.machine import describe
@@ -53,6 +53,37 @@ def test_every_form_has_the_same_sums(name):
             np.testing.assert_array_equal(summing.run(moved), layer.run(x))
             tried += 1
     assert tried
+
+
+@pytest.mark.parametrize("target", ["vta-16", "mac-128"])
+@pytest.mark.parametrize("zero_point", [-128, 0, 127])
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_layer_reads_what_the_host_writes(name, zero_point, target):
+    """Machines that pad with zeros alone get all other padding written."""
+    machine = describe(load_target(target))
+    random, tried = np.random.default_rng(1), 0
+    for pads in PADS:
+        layer = convolution(*SHAPES[name], pads, zero_point)
+        if min(layer.output_shape) < 1:
+            continue
+        x = random.choice([-128, -7, 0, 127], layer.input_shape)
+        for neighbours in all_neighbours(layer):
+            form = written_by_host(layer, neighbours, machine)
+            assert not form.unfolding.problem(layer.input_shape)
+            written = form.unfolding.apply(x)
+            assert written.shape == form.summing.input_shape
+            np.testing.assert_array_equal(form.summing.run(written), layer.run(x))
+            if zero_point and target == "vta-16":
+                assert max(form.summing.pads) == 0
+            tried += 1
+    assert tried
+
+
+def test_groups_of_padding_are_not_written():
+    machine = describe(load_target("mac-128"))
+    layer = convolution((3, 224, 224), (64, 3, 7, 7), (2, 2), (3, 3, 3, 3))
+    form = written_by_host(layer, (2, 2), machine)
+    assert form.summing.input_shape == (12, 113, 113) and form.summing.pads == (1, 1, 1, 1)
 
 
 @pytest.mark.parametrize("target", ["vta-16", "mac-128", "odd-12x20"])

@@ -11,6 +11,7 @@
      "tile-layers/search": "full",                how many tiles of each layer of an NPU are tried
      "tile-layers/conv_1/rows": 7,                what is chosen for the tiles of a layer
      "unfold-inputs/unfold/conv_1": "2x2",        2 x 2 neighbours become channels
+     "unfold-inputs/unfold/conv_1": "2x2:host",   the host writes them so
      "combine-layers/combine/add_1": False,       a sum stays a layer of its own
      "slice-layers/chain/conv_4": "conv_1:4:recompute",   a chain of layers in slices of rows
      "group-layers/keep/conv_1": False}           its result does not stay on the chip

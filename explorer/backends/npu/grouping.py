@@ -106,16 +106,22 @@ class GroupLayers(Pass):
         self, function: func.FuncOp, rewriter: RecordedRewriter, options: RewriteOptions
     ) -> int:
         """Of a function as this pass would leave it; as it is, where the pass does not run."""
+        return self.program_cost(function, rewriter, options)[0]
+
+    def program_cost(
+        self, function: func.FuncOp, rewriter: RecordedRewriter, options: RewriteOptions
+    ) -> tuple[int, int]:
+        """Cycles and bytes of such a function."""
         if moves_on_chip(self.machine) and options.decision(GROUPS) is not False:
             return self._kept(function, rewriter, options)[2]
         steps = tensors_of(function, self.machine).steps
         layers = {identity_of(op): op for op in function.body.block.ops if isinstance(op, LayerOp)}
-        return _Kept(self, [layers[step] for step in steps], rewriter, options).program_cycles
+        return _Kept(self, [layers[step] for step in steps], rewriter, options).program_cost
 
     def _kept(
         self, function: func.FuncOp, rewriter: RecordedRewriter, options: RewriteOptions
-    ) -> tuple[_Kept, dict[str, str], int]:
-        """What stays, of what does not the reason, and cycles of the program."""
+    ) -> tuple[_Kept, dict[str, str], tuple[int, int]]:
+        """What stays, of what does not the reason, and cycles and bytes of the program."""
         layers = {identity_of(op): op for op in function.body.block.ops if isinstance(op, LayerOp)}
         makers = {value_name(op.output): op for op in layers.values()}
         tensors = tensors_of(function, self.machine)
@@ -137,9 +143,9 @@ class GroupLayers(Pass):
             found = kept.best(left)
             if known is None:
                 known = {}
-            known[key] = GroupedProgram(kept.made, found, kept.cost(found)[0])
+            known[key] = GroupedProgram(kept.made, found, kept.cost(found))
         declined |= kept.take_known(known[key])
-        return kept, declined, known[key].cycles
+        return kept, declined, known[key].cost
 
 
 def _order(buffer: BufferLifetime) -> tuple[int, int]:
@@ -173,7 +179,8 @@ class GroupedProgram:
 
     made: Sequence[TiledOperation]
     way: _Way
-    cycles: int
+    cost: tuple[int, int]
+    """Cycles and bytes."""
 
 
 class _Kept:
@@ -328,9 +335,9 @@ class _Kept:
         self.at, self.buffers, self.places = list(way.at), list(way.buffers), way.places
 
     @property
-    def program_cycles(self) -> int:
+    def program_cost(self) -> tuple[int, int]:
         """As it is so far."""
-        return self.cost(self._way({}))[0]
+        return self.cost(self._way({}))
 
     def _programs(self, places: Lying) -> Programs[_LayerAt]:
         """Those in which tensors stay there; others are asked for no more."""

@@ -5,10 +5,17 @@
     %conv1 = npu.convolution(%conv1.unfolded, ...)        a window of 4 x 4
 
 The forms are those of `explorer/npu/layers/unfolding.py`. A layer gets the one with the fewest
-cycles, where both layers together save a twentieth. That is taken to pay in a program, too, where
-they take less time than the array alone took before; all else is left out of programs that
-would take more cycles with it. A decision names the neighbours: `unfold-inputs/unfold/conv1 =
-"2x2"`, or false.
+cycles, where both layers together save a twentieth.
+
+Where nothing else reads an argument, the host writes it in channels of neighbours:
+
+ => %conv1.unfolded = npu.unfold(%x)                      a view: these are the bytes
+    %conv1 = npu.convolution(%conv1.unfolded, ...)
+
+A form is taken to pay in a program, too, where it takes less time than the array alone took before;
+all else is left out of programs that would take more cycles with it, or more bytes in as many. A
+decision names the neighbours, and whether the host writes them: `unfold-inputs/unfold/conv1 =
+"2x2"`, `"2x2:host"`, or false.
 """
 
 from __future__ import annotations
@@ -18,25 +25,29 @@ from dataclasses import dataclass, field, replace
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, SSAValue
 
 from explorer.backends.npu.chosen_tiles import ChosenTiles
 from explorer.backends.npu.grouping import GroupLayers
-from explorer.backends.npu.lowered import LoweredLayers
+from explorer.backends.npu.lowered import LoweredLayers, TiledOperation
 from explorer.errors import InputError
-from explorer.ir.dialects.npu import LAYER_OPERATIONS, LayerOp, field_properties
+from explorer.ir.dialects.npu import LAYER_OPERATIONS, LayerOp, UnfoldOp, field_properties
 from explorer.ir.functions.calls import functions_on
 from explorer.ir.operation import identity_of, set_identity, to_attribute
 from explorer.ir.rewriting import OVERRIDDEN, RecordedRewriter, Rewrite, RewriteOptions
 from explorer.ir.rewriting.copying import copy_operation
 from explorer.ir.rewriting.passes import KNOBS, EventLog, Pass
+from explorer.ir.top.casting import BitcastOp
 from explorer.ir.top.data import WeightOp
+from explorer.ir.top.movement.reshape import ReshapeOp
 from explorer.ir.types import element_type_of, static_shape, tensor_type
 from explorer.memory.planners import GreedyPlanner, Planner
-from explorer.npu.cost.prediction import Prediction, predict
+from explorer.npu.cost.prediction import predict
 from explorer.npu.layers.convolution import Convolution
 from explorer.npu.layers.fields import described
-from explorer.npu.layers.layer import LayerError
+from explorer.npu.layers.layer import Layer, LayerError
 from explorer.npu.layers.unfolding import Unfolded, unfolded_forms
+from explorer.npu.layers.value_layout import stored_form
 from explorer.npu.program.addresses import ANYWHERE
 from explorer.npu.program.ir_layers import tiles_of
 from explorer.npu.search.searching import Found, SearchRecord
@@ -44,15 +55,17 @@ from explorer.results import Knob
 from explorer.results.decisions import UNFOLDED, decided_tiles
 from explorer.targets.npu.machine import Machine
 
-RULE, NONE = "unfold", "none"
+RULE, NONE, BY_HOST = "unfold", "none", ":host"
 EXPLANATION = "layer(x)   =>   layer(unfold(x)): neighbouring positions become channels"
+EXPLANATION_OF_HOST = f"{EXPLANATION}, which the host writes"
 SEARCHES_UNFOLDED = "npu searches of unfolded layers"
 """Name of the artifact that holds, by name of a layer, what searches for the tiles of its two
 layers came to."""
 MIN_SAVED = 0.05
 """Of the layer's cycles: tensors of more channels are more bytes."""
 MAX_SEARCHED = 3
-"""Forms of a layer of which tiles are searched: those with the fewest steps of the array."""
+"""Forms of a layer of which tiles are searched, of those with a moving layer and of those without
+one: those with the fewest steps of the array."""
 
 
 @dataclass(frozen=True)
@@ -74,11 +87,10 @@ class UnfoldInputs(Pass):
         searches: dict[str, list[SearchRecord]] = {}
         for function in functions_on(rewriter.module, self.machine.name):
             candidates = list(self._candidates(function, rewriter, options))
-            more = self._more_cycles(function, candidates, rewriter, options)
+            more = self._more(function, candidates, rewriter, options)
             for one in candidates:
-                if not one.reason and more > 0 and not one.is_sure:
-                    reason = f"with all that can be, the program would take {more} cycles more"
-                    one = replace(one, reason=reason)
+                if not one.reason and more and not one.is_sure:
+                    one = replace(one, reason=more)
                 knobs.append(one.knob(events.address(RULE, one.op)))
                 if one.reason:
                     events.decline(RULE, one.op, one.reason, EXPLANATION)
@@ -90,24 +102,25 @@ class UnfoldInputs(Pass):
                 ]
                 searches[one.name] = [f.record for f in found if f.record is not None]
                 rows, columns = one.form.neighbours
-                with events.rewrite(RULE, one.op, f"{rows} x {columns} neighbours: {EXPLANATION}"):
+                text = f"{rows} x {columns} neighbours: {_explanation(one.form)}"
+                with events.rewrite(RULE, one.op, text):
                     self._apply(replace(one, found=tuple(found)), rewriter)
         rewriter.artifacts[KNOBS] = (*knobs, *tiles.knobs[1:])  # without the effort of searches
         rewriter.artifacts[SEARCHES_UNFOLDED] = searches
         return events.rewrites
 
-    def _more_cycles(
+    def _more(
         self,
         function: func.FuncOp,
         candidates: Sequence[Candidate],
         rewriter: RecordedRewriter,
         options: RewriteOptions,
-    ) -> int:
-        """How many cycles more the program takes with all layers that can be unfolded; 0 where
-        none has to be compared."""
+    ) -> str:
+        """How much more the program takes with all layers that can be unfolded; empty where it does
+        not, and where none has to be compared."""
         possible = [one for one in candidates if not one.reason]
         if all(one.is_sure for one in possible):
-            return 0
+            return ""
         trial = copy_operation(function)
         module = ModuleOp([trial])
         tried = RecordedRewriter(module, rewriter.weights, rewriter.names.copy())
@@ -115,8 +128,13 @@ class UnfoldInputs(Pass):
         for one in possible:
             self._apply(replace(one, op=ops[one.name]), tried)
         grouping = GroupLayers(self.machine, self.planner, lowered=self.lowered)
-        before = grouping.program_cycles(function, rewriter, options)
-        return grouping.program_cycles(trial, tried, options) - before
+        before = grouping.program_cost(function, rewriter, options)
+        after = grouping.program_cost(trial, tried, options)
+        if after <= before:
+            return ""
+        cycles, size = (new - old for new, old in zip(after, before, strict=True))
+        more = f"{cycles} cycles" if cycles else f"{size} bytes"
+        return f"with all that can be, the program would take {more} more"
 
     def _candidates(
         self, function: func.FuncOp, rewriter: RecordedRewriter, options: RewriteOptions
@@ -130,45 +148,60 @@ class UnfoldInputs(Pass):
             if not isinstance(layer, Convolution) or shape != (1, *layer.input_shape):
                 continue
             forms = unfolded_forms(layer, self.machine)
+            if is_written_by_host(op.data[0]):
+                forms += unfolded_forms(layer, self.machine, by_host=True)
             asked = options.decision(f"{self.name}/{RULE}/{identity_of(op)}")
             whole = Candidate(op=op, forms=tuple(forms))
             if forms and whole.name in decided_tiles(options.decisions):
                 yield replace(whole, reason=f"the tiles of {whole.name} are decided")
             elif forms or isinstance(asked, str):
-                yield self._best(whole, asked, predict(known.tiled))
+                yield self._best(whole, asked, known)
 
-    def _best(self, whole: Candidate, asked: object, before: Prediction) -> Candidate:
-        """The form with the fewest cycles, or the one that is asked for."""
+    def _best(self, whole: Candidate, asked: object, known: TiledOperation) -> Candidate:
+        """The form with the fewest cycles, of several that with the fewest bytes, or the one that
+        is asked for."""
         if asked is False or asked == NONE:
             return replace(whole, reason=OVERRIDDEN)
-        wanted = [one for one in whole.forms if _text(one) == asked]
-        if isinstance(asked, str) and not wanted:
+        forms = [one for one in whole.forms if _text(one) == asked]
+        if isinstance(asked, str) and not forms:
             legal = ", ".join([NONE, *map(_text, whole.forms)])
             raise InputError(
                 f"{self.name}/{RULE}/{whole.name} cannot be {asked!r}", hint=f"legal are {legal}"
             )
-        best, least, problem = whole, None, ""
-        for form in wanted or whole.forms[:MAX_SEARCHED]:
+        before, size = predict(known.tiled), self._input_bytes(known.layer)
+        best, problem = list[tuple[int, int, Candidate]](), ""
+        for form in forms or _likely(whole.forms):
             try:
                 found = tuple(self.lowered.searched.of(one) for one in form.layers)
             except LayerError as error:
                 problem = error.message
                 continue
             total = sum(self.lowered.streams.cycles(one.tiled, ANYWHERE) for one in found)
-            if least is None or total < least:
-                best, least = replace(whole, form=form, found=found), total
-        if least is None:
+            own = sum(map(self._input_bytes, form.layers))
+            is_better = (total, own) < (before.cycles, size)
+            if form.moving is not None:
+                is_better = total <= before.cycles * (1 - MIN_SAVED)
+            if is_better or forms:
+                best.append((total, own, replace(whole, form=form, found=found)))
+            elif not problem:
+                problem = _not_better(form, total, before.cycles)
+        if not best:
             return replace(whole, reason=problem)
-        if not asked and least > before.cycles * (1 - MIN_SAVED):
-            reason = f"two layers would take {least:,} cycles, one takes {before.cycles:,}"
-            return replace(whole, reason=reason)
+        total, _, one = min(best, key=lambda entry: entry[:2])
         on_array = sum(term.cycles for term in before.terms if term.queue == "compute")
-        return replace(best, is_sure=bool(asked) or least <= on_array)
+        return replace(one, is_sure=bool(forms) or total <= on_array)
+
+    def _input_bytes(self, layer: Layer) -> int:
+        return sum(tensor.size_bytes(self.machine) for tensor in layer.inputs)
 
     def _apply(self, one: Candidate, rewriter: RecordedRewriter) -> None:
         assert one.form is not None
         op, value = one.op, one.op.data[0]
         replaced = [operand.owner for operand in op.operands[len(op.data) :]]
+        if one.form.moving is None:
+            made = _unfold_op(one.form, value)
+            rewriter.insert_before(op, made, stem=f"{one.name}.unfolded")
+            value = made.output
         for layer, found in zip(one.form.layers, one.found, strict=True):
             is_last = layer is one.form.summing
             plain = described(layer)
@@ -225,8 +258,49 @@ class Candidate:
     def knob(self, address: str) -> Knob:
         chosen = NONE if self.form is None or self.reason else _text(self.form)
         choices = (NONE, *map(_text, self.forms))
-        return Knob(address, chosen, choices, self.reason or EXPLANATION)
+        explanation = EXPLANATION if self.form is None else _explanation(self.form)
+        return Knob(address, chosen, choices, self.reason or explanation)
+
+
+def is_written_by_host(value: SSAValue) -> bool:
+    """Whether it is an argument of a function, or a view of one, that nothing else reads."""
+    while value.has_one_use():
+        owner = value.owner
+        if isinstance(owner, BitcastOp) or (isinstance(owner, ReshapeOp) and owner.is_view):
+            value = owner.operands[0]
+        else:
+            return isinstance(owner, Block)
+    return False
+
+
+def _unfold_op(form: Unfolded, value: SSAValue) -> UnfoldOp:
+    unfolding = form.unfolding
+    made = UnfoldOp.make(
+        [value],
+        neighbours=unfolding.neighbours,
+        strides=unfolding.strides,
+        pads=unfolding.pads,
+        padding=unfolding.padding + stored_form(value).offset,
+    )
+    set_identity(made, f"{form.summing.name}.unfolded")
+    return made
+
+
+def _likely(forms: Sequence[Unfolded]) -> list[Unfolded]:
+    moving = [form for form in forms if form.moving is not None]
+    written = [form for form in forms if form.moving is None]
+    return [*moving[:MAX_SEARCHED], *written[:MAX_SEARCHED]]
+
+
+def _not_better(form: Unfolded, cycles: int, before: int) -> str:
+    layers = "two layers" if form.moving is not None else "one layer"
+    return f"{layers} would take {cycles:,} cycles, one takes {before:,}"
+
+
+def _explanation(form: Unfolded) -> str:
+    return EXPLANATION_OF_HOST if form.moving is None else EXPLANATION
 
 
 def _text(form: Unfolded) -> str:
-    return "{}x{}".format(*form.neighbours)
+    text = "{}x{}".format(*form.neighbours)
+    return text if form.moving is not None else f"{text}{BY_HOST}"

@@ -52,7 +52,7 @@ def test_every_level_with_combined_layers_is_executed(residual, level):
     after, top = c[level].after, c["place-on-device"].after
     x = {"x": np.random.default_rng(3).normal(0, 1, (1, 3, 8, 8)).astype(np.float32)}
     values, expected = after.run(x), top.run(x)
-    for name in after.quantized:
+    for name in after.quantized & expected.keys():
         np.testing.assert_array_equal(values[name], expected[name])
 
 

@@ -43,7 +43,7 @@ def test_constants_are_loaded_ahead_and_no_queue_races(compiled, digits, target)
     assert c.counted.cycles == c.counted.predicted_cycles
 
 
-@pytest.mark.parametrize(("room", "is_prefetched"), [(700, False), (8192, True)])
+@pytest.mark.parametrize(("room", "is_prefetched"), [(600, False), (8192, True)])
 def test_micro_operations_are_prefetched_next_to_those_of_the_layer_before(
     digits, room, is_prefetched
 ):

@@ -10,7 +10,7 @@ from explorer.backends.npu import lowered as module
 from explorer.backends.npu import network
 from explorer.backends.npu.lowered import LoweredLayers
 from explorer.backends.npu.reach import reach_of
-from explorer.backends.npu.unfolding import MAX_SEARCHED
+from explorer.backends.npu.unfolding import BY_HOST, MAX_SEARCHED
 from explorer.ir.dialects.npu import InstructionsOp, LayerOp
 from explorer.ir.functions.calls import functions_on
 from explorer.ir.operation import LinesAttr, identity_of, set_identity, to_attribute
@@ -57,8 +57,11 @@ def test_every_layer_is_lowered_once_and_none_is_read_from_its_attributes(digits
     count = len(layers_of(c["tile-layers"].after))
     assert count == 7
     choices = [knob.choices for knob in c.knobs if knob.address.startswith("unfold-inputs/unfold/")]
-    forms = sum(min(len(one) - 1, MAX_SEARCHED) for one in choices)
-    assert dict(counts) == {"read_operation": count, "searched": count + 2 * forms}
+    forms = [text for one in choices for text in one if text != "none"]
+    written = min(sum(text.endswith(BY_HOST) for text in forms), MAX_SEARCHED)
+    moving = min(sum(not text.endswith(BY_HOST) for text in forms), MAX_SEARCHED)
+    assert len(choices) == 1 and written
+    assert dict(counts) == {"read_operation": count, "searched": count + written + 2 * moving}
 
 
 def test_what_was_kept_is_what_a_reading_of_its_own_gives(digits, monkeypatch):

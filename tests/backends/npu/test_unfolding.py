@@ -20,15 +20,17 @@ PASS = "unfold-inputs"
 
 @pytest.fixture(scope="module")
 def stem(tmp_path_factory):
-    """By target and decisions what came of a network that begins with a window of 7 x 7."""
+    """By target and decisions what came of a network with a window of 7 x 7 over a tensor that the
+    machine makes."""
     random = np.random.default_rng(0)
-    shapes = {"a": (32, 3, 7, 7), "b": (8, 32, 1, 1)}
+    shapes = {"i": (3, 3, 1, 1), "a": (32, 3, 7, 7), "b": (8, 32, 1, 1)}
     weights = [
         numpy_helper.from_array(random.normal(0, 0.2, shape).astype(np.float32), name)
         for name, shape in shapes.items()
     ]
     nodes = [
-        helper.make_node("Conv", ["x", "a"], ["c"], strides=[2, 2], pads=[3, 3, 3, 3]),
+        helper.make_node("Conv", ["x", "i"], ["s"]),
+        helper.make_node("Conv", ["s", "a"], ["c"], strides=[2, 2], pads=[3, 3, 3, 3]),
         helper.make_node("Relu", ["c"], ["r"]),
         helper.make_node("Conv", ["r", "b"], ["d"]),
     ]

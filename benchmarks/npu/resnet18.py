@@ -4,11 +4,12 @@
 
 Shapes are those of a picture of 224 x 224 (He et al., 2016, table 1), which VTA's paper measures,
 too (Moreau et al., "A Hardware-Software Blueprint for Flexible Deep Learning Specialization",
-2019); numbers are random, the input's zero point is 0. Tiles are those of a fast search; a layer
-of few channels is two layers where these take fewer cycles, as `unfold-inputs` has it. `used`: the
-layer's multiply-accumulates over what the array could have done in as many cycles; `single`: tiles
-of the same sizes without double buffering. Outputs are compared with NumPy's, and cycles with
-those predicted; `--predicted` says these and runs nothing.
+2019); numbers are random, the input's zero point is 0. Tiles are those of a fast search. A layer
+of few channels reads the network's input, which the host writes with neighbours as channels where
+that takes fewer cycles, as `unfold-inputs` has it. `used`: the layer's multiply-accumulates over
+what the array could have done in as many cycles; `single`: tiles of the same sizes without double
+buffering. Outputs are compared with NumPy's, and cycles with those predicted; `--predicted` says
+these and runs nothing.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from explorer.ir.requantization import Requantization, fixed_point
+from explorer.ir.unfolding import Unfolding
 from explorer.npu import Convolution, LayerProgram, Rescaling, compile_layer, predict
 from explorer.npu.layers.unfolding import unfolded_forms
 from explorer.npu.program.compiling import Tiled
@@ -59,9 +61,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for inputs, size, outputs, kernel, stride, times in SHAPES:
         layer = convolution(machine, random, inputs, size, outputs, kernel, stride)
         x = random.integers(-128, 128, layer.input_shape)
-        tiled = best_tiles(layer, machine)
+        tiled, unfolding = best_tiles(layer, machine)
+        written = x if unfolding is None else unfolding.apply(x)
         double, alone = (
-            cycles_of(layer, tiled, buffers, x, options.predicted) for buffers in (2, 1)
+            cycles_of(tiled, buffers, written, layer.run(x), options.predicted)
+            for buffers in (2, 1)
         )
         sums += np.array([layer.macs, double, alone]) * times
         words = f"{inputs} to {outputs} | {size} x {size} | {kernel} x {kernel}, {stride} | {times}"
@@ -97,32 +101,30 @@ def convolution(
     )
 
 
-def best_tiles(layer: Convolution, machine: Machine) -> list[Tiled]:
-    """Of the layer, or of the two that compute the same in fewer cycles."""
-    found = [[search_layer(layer, machine).tiled]]
-    for form in unfolded_forms(layer, machine):
-        found.append([search_layer(one, machine).tiled for one in form.layers])
-    return min(found, key=lambda tiles: sum(predict(one).cycles for one in tiles))
+def best_tiles(layer: Convolution, machine: Machine) -> tuple[Tiled, Unfolding | None]:
+    """Of the layer, or of the one that computes the same in fewer cycles from what is unfolded."""
+    found: list[tuple[Tiled, Unfolding | None]] = [(search_layer(layer, machine).tiled, None)]
+    for form in unfolded_forms(layer, machine, by_host=True):
+        found.append((search_layer(form.summing, machine).tiled, form.unfolding))
+    return min(found, key=lambda one: predict(one[0]).cycles)
 
 
 def cycles_of(
-    layer: Convolution, tiles: Sequence[Tiled], buffers: int, x: np.ndarray, is_predicted: bool
+    tiled: Tiled, buffers: int, x: np.ndarray, expected: np.ndarray, is_predicted: bool
 ) -> int:
     """SystemExit where numbers or cycles are others than they should be."""
-    total, value = 0, x
-    for tiled in tiles:
-        made = program_of(tiled, buffers)
-        predicted = predict(made.tiled).cycles
-        total += predicted
-        if is_predicted:
-            continue
-        found = simulate(made.program, made.image_with(value), tiled.machine)
-        value = made.output_of(found.image)
-        if found.cycles != predicted:
-            raise SystemExit(f"{made.layer.name}: {found.cycles} cycles, {predicted} predicted")
-    if not is_predicted and not np.array_equal(value, layer.run(x)):
-        raise SystemExit(f"{layer.name}: numbers differ")
-    return total
+    made = program_of(tiled, buffers)
+    predicted = predict(made.tiled).cycles
+    if is_predicted:
+        return predicted
+    found = simulate(
+        made.program, made.image_with(x.reshape(made.layer.inputs[0].shape)), tiled.machine
+    )
+    if found.cycles != predicted:
+        raise SystemExit(f"{made.layer.name}: {found.cycles} cycles, {predicted} predicted")
+    if not np.array_equal(made.output_of(found.image).reshape(expected.shape), expected):
+        raise SystemExit(f"{made.layer.name}: numbers differ")
+    return predicted
 
 
 def program_of(tiled: Tiled, buffers: int) -> LayerProgram:

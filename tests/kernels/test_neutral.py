@@ -90,3 +90,53 @@ def test_infinities_and_nan_of_a_call_stay_what_they_are():
     expected = np.asarray(judge.run(None, {"x": x})[0])
     np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
     np.testing.assert_allclose(np.nan_to_num(found), np.nan_to_num(expected), 1e-6, 1e-6)
+
+
+BLOCKED = {
+    "mean": "GlobalAveragePool (c)",
+    "mean of columns": "ReduceMean <axes = [2]> (c)",
+    "mean of rows": "ReduceMean <axes = [3]> (c)",
+    "maximum": "ReduceMax <axes = [2,3]> (c)",
+    "length": "ReduceL2 <axes = [2,3]> (c)",
+}
+
+
+def blocked_graph(name):
+    """A sum over rows and columns of a value with channels in blocks."""
+    model = onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["": 17]> g (float[1,16,h,w] x) => '
+        "(float[1,16,p,q] y, float[1,16,h,w] z) "
+        f"{{ c = Conv (x, k)  y = {BLOCKED[name]}  z = Neg (c) }}"
+    )
+    weights = np.random.default_rng(1).standard_normal((16, 16, 1, 1)).astype(np.float32)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(weights, "k"))
+    return model
+
+
+@pytest.mark.parametrize("highest", [(5, 5), (40, 70)])
+@pytest.mark.parametrize("name", BLOCKED)
+def test_sums_over_planes_of_blocks_of_channels_equal_onnxruntime(name, highest):
+    model, (rows, columns) = blocked_graph(name), highest
+    judge = onnxruntime.InferenceSession(model.SerializeToString())
+    dimensions = {"h": (1, rows), "w": (1, columns)}
+    compiled = explorer.compile(from_proto(model), "cpu", dimensions=dimensions)
+    sizes = [highest, (1, 1), (3, 2), (rows, 1), (1, columns), (rows - 1, columns - 1), highest]
+    with compiled.open(isolated=False) as program:
+        for height, width in sizes:
+            program.run({"x": np.full((1, 16, *highest), np.nan, np.float32)})
+            random = np.random.default_rng(height).random((1, 16, height, width), np.float32)
+            for x in (random, np.full_like(random, np.inf)):
+                found, wanted = program.run({"x": x}), judge.run(None, {"x": x})
+                for output, array in zip("yz", wanted, strict=True):
+                    np.testing.assert_allclose(found[output], array, 1e-5, 1e-5)
+
+
+@pytest.mark.parametrize("highest", [(4, 4), (40, 70)])
+def test_sums_over_blocks_of_channels_end_with_the_rows_and_columns_of_a_call(highest):
+    dimensions = {"h": (1, highest[0]), "w": (1, highest[1])}
+    compiled = explorer.compile(from_proto(blocked_graph("mean")), "cpu", dimensions=dimensions)
+    (kernel,) = (k for k in compiled.kernels.values() if k.name.startswith("reduce"))
+    text = "\n".join(kernel.source.lines)
+    for argument, size in enumerate(highest):
+        assert f"_end = call_size{argument}[0] < {size} ? call_size{argument}[0] : {size}" in text
+    assert "+ 15" not in texts_of(compiled)

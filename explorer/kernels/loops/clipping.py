@@ -261,10 +261,10 @@ def _operands_read_further(kernel: func.FuncOp) -> list[int]:
     accesses = accesses_in(kernel)
     return [
         place
-        for place, is_ended in enumerate(ended.get_values())
-        if is_ended
+        for place, multiple in enumerate(ended.get_values())
+        if multiple
         and not all(
-            _ends_in_time(access, known, added)
+            _ends_in_time(access, known, added, int(multiple))
             for access in accesses
             if access.memref is arguments[place]
         )
@@ -292,9 +292,10 @@ def _ends_in_time(
     load: Access,
     extents: Mapping[SSAValue, Sequence[Extent | None]],
     ends: Mapping[SSAValue, Sequence[Extent | None]],
+    multiple: int = VECTOR,
 ) -> bool:
-    """Whether a loop that can end reads no more than whole vectors, or only what it stores
-    itself."""
+    """Whether a loop that can end reads no more than whole vectors of `multiple` elements, or only
+    what it stores itself."""
     own = _of_buffer(ends[load.memref], load)
     for axis, (form, extent) in enumerate(zip(subscripts(load), own, strict=False)):
         if extent is None:
@@ -313,7 +314,7 @@ def _ends_in_time(
         rest = LinearForm({i: c for i, c in form.terms.items() if i is not index}, form.constant)
         reach, width = rest.range(), access_width(load) if axis == len(own) - 1 else 1
         per = form.terms[index]
-        if reach is None or reach[0] < 0 or VECTOR % per:
+        if reach is None or reach[0] < 0 or multiple % per:
             return False
         first = reach[0] - reach[0] % per
         if reach[1] + width > first + per:
@@ -321,16 +322,16 @@ def _ends_in_time(
         end = _clip_of_extents(loops[0], extents)
         if end is None and not _is_guarded(loops[0], extents):
             end = _end_of_sum(loops[0], extents, ends)
-        if end is None or not _is_within(end, extent, per, first):
+        if end is None or not _is_within(end, extent, per, first, multiple):
             return False
     return True
 
 
-def _is_within(end: Clip, extent: Extent, per: int, first: int) -> bool:
+def _is_within(end: Clip, extent: Extent, per: int, first: int, multiple: int) -> bool:
     """Whether a loop in steps of `per` elements, from `first` on, ends with whole vectors of an
     extent."""
     is_same = (end.times, end.argument, end.per) == (extent.times, extent.argument, per * end.scale)
-    return is_same and end.minus >= extent.minus + first and VECTOR % end.per == 0
+    return is_same and end.minus >= extent.minus + first and multiple % end.per == 0
 
 
 def _set_clip(loop: affine.ForOp, clip: Clip) -> None:

@@ -97,9 +97,10 @@ class Bounds:
         return total
 
 
-def whole_vectors(end: Expression) -> Expression:
-    """The elements that a loop reads which ends at `end` and starts at the first one."""
-    return (end + (VECTOR - 1)).divided(VECTOR) * VECTOR
+def whole_vectors(end: Expression, multiple: int) -> Expression:
+    """The elements that a loop in steps of up to `multiple` reads which ends at `end` and starts at
+    the first one."""
+    return end if multiple == 1 else (end + (multiple - 1)).divided(multiple) * multiple
 
 
 @dataclass
@@ -111,6 +112,8 @@ class KernelNeeds:
     stored: dict[SSAValue, Needs] = field(default_factory=dict)
     """By argument that is stored to: the most that any statement has to store."""
     ends: Mapping[SSAValue, Expression] = field(default_factory=dict)
+    multiples: Mapping[SSAValue, int] = field(default_factory=dict)
+    """By argument, elements that loops read together which end there; VECTOR of others."""
     own: set[SSAValue] = field(default_factory=set)
     """What the kernel stores to."""
     ended: set[SSAValue] = field(default_factory=set)
@@ -124,14 +127,16 @@ def find_needs(
     sizes: Bounds,
     inside: Mapping[SSAValue, Needs],
     ends: Mapping[SSAValue, Expression] | None = None,
+    multiples: Mapping[SSAValue, int] | None = None,
 ) -> KernelNeeds:
     """results: needs of arguments that are results, after the last statement.
 
     inside: by argument, the elements of a dimension that are read at places which data decide.
     ends: indices of loops over which numbers are accumulated, and from where on that adds nothing;
     what they read is needed up to the end of a vector, which holds if `clipping.py` ends them.
+    multiples: elements of such a vector, by argument.
     """
-    found = KernelNeeds(dict(results), ends=ends or {})
+    found = KernelNeeds(dict(results), ends=ends or {}, multiples=multiples or {})
     tops = [op for op in kernel.body.block.ops if op.regions]
     found.own = {a.memref for top in tops for a in accesses_in(top) if is_store(a)}
     for top in reversed(tops):
@@ -172,7 +177,8 @@ def _visit(
             own[index] = _less(own.get(index), limit)
         for index in {i for form in subscripts(load) if form is not None for i in form.terms}:
             if index in found.ends:
-                own[index] = _less(own.get(index), whole_vectors(found.ends[index]))
+                multiple = found.multiples.get(load.memref, VECTOR)
+                own[index] = _less(own.get(index), whole_vectors(found.ends[index], multiple))
                 found.ended.add(load.memref)
         reach = _reach(load, own, inside.get(load.memref))
         found.needed[load.memref] = sizes.more_of(found.needed.get(load.memref), reach)

@@ -44,6 +44,7 @@ from explorer.ir.types import layout_of, static_shape, tensor_type
 from explorer.kernels.loops.beginning import KEPT, Kept, KeptDimension
 from explorer.kernels.loops.call_values import CallValues, call_sizes, prefix, source
 from explorer.kernels.loops.extents import (
+    VECTOR,
     KernelNeeds,
     Limits,
     Need,
@@ -58,7 +59,8 @@ from explorer.results.program import OpenSizes
 EXTENTS = "kernel.extents"
 ENDS = "kernel.ends"
 ENDED = "kernel.ended"
-"""By argument: 1 for an operand of which no more is needed than what sums read."""
+"""By argument: of an operand of which no more is needed than what sums read, how many elements
+those read together; 0 for others."""
 KeptElements = tuple[int, tuple[tuple[int, Expression] | None, ...]]
 """An operand's place, and by dimension the first element and how many of it a result keeps."""
 WHOLE = (-1, 0, 0, 1, 1)
@@ -103,6 +105,12 @@ def extents_of_kernel(function: func.FuncOp, name: str = EXTENTS) -> list[list[E
         rows = [values[at : at + width] for at in range(0, len(values), width)]
         found.append([None if row[0] < 0 else Extent(*row) for row in rows])
     return found
+
+
+def ends_sums(function: func.FuncOp) -> bool:
+    """Whether loops over which numbers are accumulated end with the sizes of a call."""
+    ended = function.attributes.get(ENDED)
+    return isinstance(ended, DenseArrayBase) and any(ended.get_values())
 
 
 def whole_extents(function: func.FuncOp) -> ArrayAttr[DenseArrayBase]:
@@ -156,8 +164,9 @@ class _Extents(CallValues):
         """By value: a number that is above 0 in calls that use it; None: all calls do."""
         self.runs: dict[Operation, Need] = {}
         """By launch, likewise."""
-        self.ended: dict[str, set[SSAValue]] = {}
-        """By kernel: operands of which no more is needed than what sums read."""
+        self.ended: dict[str, dict[SSAValue, int]] = {}
+        """By kernel: operands of which no more is needed than what sums read, with how many
+        elements those read together."""
 
     def run(self) -> None:
         self.find_neutral()
@@ -222,11 +231,13 @@ class _Extents(CallValues):
             if value not in launch.results
         }
         ends = self.ends[launch]
-        found = find_needs(kernel, results, limits, self.bounds, inside, ends)
+        multiples = {a: _multiple(v) for a, v in values.items() if v not in launch.results}
+        found = find_needs(kernel, results, limits, self.bounds, inside, ends, multiples)
         for argument, value in values.items():
             if value not in launch.results and argument in found.needed:
                 if argument in found.ended:
-                    self.ended.setdefault(launch.kernel.data, set()).add(argument)
+                    own = self.ended.setdefault(launch.kernel.data, {})
+                    own[argument] = min(own.get(argument, VECTOR), multiples[argument])
                 needs = in_tensor(value, found.needed[argument], shape_of_buffer(argument))
                 place = list(launch.operands).index(value)
                 self._need(value, self._of_part(launch, place, needs))
@@ -382,9 +393,9 @@ class _Extents(CallValues):
         least = [0] * len(block.args)
         least[place : place + len(sizes)] = [size.value(smallest) for size in sizes]
         marked.attributes[LEAST] = DenseArrayBase.from_list(i64, least)
-        ended = self.ended.get(kernel.sym_name.data, set())
+        ended = self.ended.get(kernel.sym_name.data, {})
         if ended:
-            places = [int(argument in ended) for argument in kernel.body.block.args]
+            places = [ended.get(argument, 0) for argument in kernel.body.block.args]
             marked.attributes[ENDED] = DenseArrayBase.from_list(i64, places)
         marked.function_type = FunctionType.from_lists([a.type for a in block.args], [])
         self.rewriter.replace_function(kernel, marked)
@@ -451,6 +462,12 @@ class _Extents(CallValues):
         sent = TransferOp.make([argument], to=example.get("to"))
         self.rewriter.insert_before(self.call, sent)
         return sent.output
+
+
+def _multiple(value: SSAValue) -> int:
+    """Elements that a sum reads together. Vectors of blocked values are of channels, so that loops
+    over rows and columns end exactly."""
+    return 1 if layout_of(value).block else VECTOR
 
 
 def _kept(kernel: func.FuncOp, box: Limits) -> KeptElements | None:

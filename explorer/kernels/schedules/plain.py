@@ -20,6 +20,7 @@ from math import prod
 from xdsl.dialects import affine, arith
 
 from explorer.ir.structure import walk_inside
+from explorer.kernels.loops.find_extents import ends_sums
 from explorer.kernels.loops.nest import (
     Access,
     AffineAccess,
@@ -268,6 +269,7 @@ def _schedule_reduction(schedule: Schedule, machine: Machine) -> None:
         machine.has_vectors
         and kept_inside
         and prod(extent_of(loop) for loop in reduced) <= MAX_UNROLLED
+        and not ends_sums(nest.function)
     ):
         schedule.apply(unroll, loops=" ".join(name_of(loop) for loop in reduced))
     if nest.statements("init"):

@@ -273,7 +273,7 @@ def test_a_buffer_is_moved_and_a_page_says_that_it_cannot_plan(opened: Any, trac
         page.locator('.buffer.marked:not([data-buffer="conv_1"])').wait_for()
     with watched.step("a refused place is drawn while it is pointed at"):
         row = page.locator(".refusals button")
-        assert row.inner_text().split() == ["byte", "0", "conv_1", "4", "KiB"]
+        assert row.inner_text().split() == ["byte", "0", "Conv_0", "4", "KiB"]
         row.hover()
         page.wait_for_selector('.ghost.refused[data-offset="0"]')
         expect(page.locator(".ghost-label")).to_contain_text("4 KiB of it are conv_1")

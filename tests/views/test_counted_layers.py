@@ -104,6 +104,11 @@ def test_layers_of_a_counted_run_are_shown_with_queues_buffers_and_tiles(
         bar = page.locator(".layers-pane .queue-bar").first.bounding_box()
         assert parts[1] == pytest.approx(3 * parts[0], abs=3)
         assert parts[0] + parts[1] == pytest.approx(bar["width"], abs=2)
+    with watched.step("the time of a kernel is that of its layers, in cycles"):
+        page.locator('.dock .tab[data-tab="timeline"]').click()
+        page.get_by_role("tab", name="by kernel").click()
+        rows = page.locator(".dock tbody tr")
+        expect(rows.filter(has_text="conv_1")).to_contain_text("200 cycles")
     with watched.step("layers stand under the lines of the target file"):
         page.locator('.dock .tab[data-tab="roofline"]').click()
         expect(page.locator(".dock .chart circle")).to_have_count(2)

@@ -121,5 +121,5 @@ def test_stalls_have_a_legend_and_the_axis_counts_cycles(opened: Any, simulated:
     expect(tip).to_contain_text("waits for bank")
     expect(tip).to_contain_text("20 cycles from cycle 40")
     page.get_by_role("tab", name="by kernel").click()
-    expect(page.locator(".dock tbody tr").first).to_contain_text("128 cycles")
+    expect(page.locator(".dock tbody tr").first).to_contain_text("980 ns")
     assert watched.is_clean(), watched

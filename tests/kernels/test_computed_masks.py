@@ -128,6 +128,17 @@ def test_a_number_is_narrowed_only_where_it_fits(factor: int, fits: bool):
     assert masks(function, np.arange(8)).number(function) == (LENGTH * factor if fits else None)
 
 
+def test_a_product_that_wraps_around_is_no_number():
+    function = kernel(
+        f"""%b = affine.load %w[0] : memref<1xi64>
+        %d = arith.trunci %b : i64 to i32
+        %c = arith.constant {2**30} : i32
+        %0 = arith.muli %d, %c : i32""",
+        "i32",
+    )
+    assert masks(function, np.arange(8)).number(function) is None
+
+
 def test_bounds_of_sums_are_exact_however_many_sizes_there_are():
     bounds = Bounds({"length": (0, 10**6), "batch": (1, 3)})
     other = name("batch")

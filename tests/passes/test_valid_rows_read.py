@@ -85,3 +85,22 @@ def test_loops_over_keys_end_with_the_valid_length():
     }
     kinds = {name.rstrip("_0123456789") for name in clipped}
     assert {"matmul", "softmax"} <= kinds
+
+
+def test_what_only_long_pasts_use_is_computed_for_all():
+    """Elements are chosen below the past's size less two, which no kernel is given."""
+    proto = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["": 17]>
+      step (float[1, 8] x, float[past, 1] past_row, float[1, 1] row)
+        => (float[1, 8] y, float[total, 1] present_row)
+      <int64[1, 8] places = {0, 1, 2, 3, 4, 5, 6, 7}, int64 first = {0}, int64 two = {2}> {
+        present_row = Concat<axis = 0>(past_row, row)
+        shape = Shape(past_row) size = Gather(shape, first) end = Sub(size, two)
+        chosen = Less(places, end) grown = Softmax(x) other = Neg(x)
+        y = Where(chosen, grown, other) }""")
+    compilation = ex.compile(from_proto(proto), capacity=12)
+    x = np.linspace(-1, 1, 8, dtype=np.float32)[None]
+    for size in (11, 0, 1, 2, 3, 5):
+        given = {"x": x, "past_row": np.ones((size, 1), np.float32)}
+        found = compilation.run({**given, "row": np.ones((1, 1), np.float32)})["y"]
+        right = np.where(np.arange(8) < size - 2, np.exp(x) / np.exp(x).sum(), -x)
+        np.testing.assert_allclose(found, right, rtol=1e-6, err_msg=f"{size}")

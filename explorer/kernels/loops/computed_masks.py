@@ -9,13 +9,13 @@ selected by it is needed no further (`find_extents.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from xdsl.dialects import affine, arith, func
-from xdsl.dialects.builtin import IntegerAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import IntegerAttr, IntegerType
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from explorer.ir.sizes.symbols import Expression, number
 from explorer.kernels.loops.extents import Bounds, Need, Needs
@@ -115,9 +115,14 @@ class ComputedMasks:
             return self.numbers(owner.memref)
         if not isinstance(owner, Operation):
             return None
-        operands = [self._number(operand) for operand in owner.operands]
+        found = self._computed(owner, [self._number(operand) for operand in owner.operands])
+        return found if found is not None and self._fits(found, owner.results[0].type) else None
+
+    def _computed(
+        self, owner: Operation, operands: Sequence[Expression | None]
+    ) -> Expression | None:
         if len(operands) == 1 and isinstance(owner, arith.ExtSIOp | arith.TruncIOp):
-            return operands[0] if self._fits(operands[0]) else None
+            return operands[0]
         if len(operands) != 2:
             return None
         left, right = operands
@@ -131,10 +136,13 @@ class ComputedMasks:
             return left * right.constant if right.is_number else right * left.constant
         return None
 
-    def _fits(self, expression: Expression | None) -> bool:
-        """Whether 32 bits hold it in each call."""
-        low, high = (None, None) if expression is None else self.sizes.interval(expression)
-        return low is not None and high is not None and -(2**31) <= low <= high < 2**31
+    def _fits(self, expression: Expression, kind: Attribute) -> bool:
+        """Whether integers of a type hold it in each call, so that nothing wraps around."""
+        low, high = self.sizes.interval(expression)
+        if low is None or high is None or not isinstance(kind, IntegerType):
+            return False
+        end = 2 ** (kind.width.data - 1)
+        return -end <= low <= high < end
 
 
 def _only_store(kernel: func.FuncOp) -> affine.StoreOp | None:

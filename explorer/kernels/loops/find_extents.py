@@ -336,11 +336,13 @@ class _Extents(CallValues):
         length is known to the program alone."""
         return tuple(
             None
-            if need is None
-            or (self.length in need.names and str(_rounded(need)[0]) not in self.by_text)
+            if need is None or (self.length in need.names and self._is_unknown(_rounded(need)[0]))
             else need
             for need in needs
         )
+
+    def _is_unknown(self, size: Expression) -> bool:
+        return self.length in size.names and str(size) not in self.by_text
 
     def _add_sizes(
         self,
@@ -369,7 +371,11 @@ class _Extents(CallValues):
         roles = [a.role for a in kernel_arguments(kernel)]
         names = [a.name for a in kernel_arguments(kernel)]
         every = [(size,) * len(launches) for size in sizes]
-        runs = numbers_of_launches(self.runs, launches, number(1))
+        known = {
+            op: None if need is None or self._is_unknown(need) else need
+            for op, need in self.runs.items()
+        }
+        runs = numbers_of_launches(known, launches, number(1))
         if runs:
             marked.attributes[RUNS] = IntegerAttr(place + len(every), i64)
             every.append(runs)
@@ -418,6 +424,8 @@ class _Extents(CallValues):
             if need.is_number:
                 return None
             size, times, minus = _linear(need)
+            if self._is_unknown(size):
+                return None
             if size not in sizes:
                 sizes.append(size)
             rows.append(KeptDimension(first, place + sizes.index(size), times, minus))

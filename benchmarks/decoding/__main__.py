@@ -7,7 +7,8 @@ onnxruntime    is given the past of each call and gives the present, which becom
 session        `explorer.Session`, called in the same way
 states         a program that keeps the past itself (`remembers=True`), at some capacities
 
-With `--stored float16,int8` rows of the past are stored so in further programs of states.
+With `--stored float16,int8` rows of the past are stored so in further programs of states; with
+`--stored rows` keys of float32 are no columns, and transposed in every step.
 `--prompt` is how many positions are valid at first.
 
 With `--blocks` weights are four bits each (MatMulNBits, accuracy_level = 4). onnxruntime rounds the
@@ -36,8 +37,8 @@ from explorer.runtime.stateful import StatefulProgram
 
 PROMPT = 13
 """Tokens."""
-TYPE = "narrow-past/type"
-"""Decision: what rows of the past are stored as."""
+TYPE, ORDER = "narrow-past/type", "narrow-past/order"
+"""Decisions: what rows of the past are stored as, and whether as columns."""
 ROWS = "compute-in-integers/rows"
 """Decision: what rows are that are multiplied with weights in blocks."""
 
@@ -187,13 +188,14 @@ def main() -> None:
     parser.add_argument("--capacities", default="256,2048")
     parser.add_argument("--prompt", type=int, default=PROMPT, help="tokens before the first step")
     parser.add_argument("--states-only", action="store_true", help="without the session")
-    parser.add_argument("--stored", default="", help="types of rows of the past: float16,int8")
+    parser.add_argument("--stored", default="", help="of keys and values: rows,float16,int8")
     parser.add_argument("--blocks", action="store_true", help="weights of four bits")
     arguments = parser.parse_args()
     forms: dict[str, dict[str, str]] = {"": {}}
     if arguments.blocks:
         forms[", by bytes"] = {ROWS: "stated"}
-    forms |= {f", {kind}": {TYPE: kind} for kind in arguments.stored.split(",") if kind}
+    for kind in arguments.stored.split(",") if arguments.stored else ():
+        forms[f", {kind}"] = {ORDER if kind == "rows" else TYPE: kind}
     prompt = np.arange(arguments.prompt)[None] % 100
     with tempfile.TemporaryDirectory() as folder:
         own = arguments.model

@@ -6,7 +6,8 @@
 A caller may give whole arrays and the length, or arrays that are as long as what is valid. These
 are float32 also where the program stores rows in fewer bytes: they are rounded on the way in, and
 what comes out is exact. Rows of int8 have their scales in an array of their own there
-(`row_scales`), which callers do not see. Whole arrays are as the program has them.
+(`row_scales`), which callers do not see. Whole arrays are as the program has them, and those that
+it only has in another order (float32 as columns) may also be as the source has them.
 """
 
 from __future__ import annotations
@@ -66,15 +67,32 @@ def padded(length: ValidLength, inputs: Mapping[str, np.ndarray]) -> dict[str, n
     rows = valid_rows(length, inputs)
     if rows is None:
         check_rows(length, int(np.asarray(inputs[length.name])))
-        return dict(inputs)
+        return reordered(length, inputs)
     found = {**inputs, length.name: np.array(rows, np.int64)}
     for value in length.inputs:
         array = inputs.get(value.name)
         if isinstance(array, np.ndarray) and (
-            value.stored or array.shape[value.axis] != length.capacity
+            value.is_kept_otherwise or array.shape[value.axis] != length.capacity
         ):
             found |= filled(array, value, length.capacity)
     return found
+
+
+def reordered(length: ValidLength, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Whole arrays, those in the order of the source's axes in that of the program."""
+    found = dict(inputs)
+    for value in length.inputs:
+        array = inputs.get(value.name)
+        if isinstance(array, np.ndarray) and _is_as_given(array, value, length):
+            found[value.name] = np.ascontiguousarray(in_order(array, value))
+    return found
+
+
+def _is_as_given(array: np.ndarray, value: GrowingValue, length: ValidLength) -> bool:
+    """Whether an array that the program only has in another order is in the source's: a row's size
+    is not the capacity (`narrow-past`)."""
+    is_only_turned = value.is_turned and not value.stored
+    return is_only_turned and array.ndim > value.axis and array.shape[value.axis] == length.capacity
 
 
 def filled(array: np.ndarray, value: GrowingValue, capacity: int) -> dict[str, np.ndarray]:
@@ -95,10 +113,10 @@ def _whole(array: np.ndarray, value: GrowingValue, capacity: int) -> np.ndarray:
     shape[value.axis] = capacity
     whole = np.zeros(shape, array.dtype)
     whole[(slice(None),) * value.axis + (slice(array.shape[value.axis]),)] = array
-    return np.ascontiguousarray(_in_order(whole, value))
+    return np.ascontiguousarray(in_order(whole, value))
 
 
-def _in_order(array: np.ndarray, value: GrowingValue) -> np.ndarray:
+def in_order(array: np.ndarray, value: GrowingValue) -> np.ndarray:
     """An array of callers in the order that the program has, and back."""
     return array.swapaxes(-1, -2) if value.is_turned else array
 
@@ -113,11 +131,22 @@ def as_given(length: ValidLength, outputs: Mapping[str, np.ndarray]) -> dict[str
     return found
 
 
+def with_order_of(
+    length: ValidLength, inputs: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """Whole outputs of the program: with whole inputs in the source's order they have it, too."""
+    arrays = ((value, inputs.get(value.name)) for value in length.inputs)
+    if not any(a is not None and _is_as_given(a, value, length) for value, a in arrays):
+        return dict(outputs)
+    turned = {v.name: v for v in length.outputs if v.is_turned and not v.stored}
+    return {n: in_order(a, turned[n]) if n in turned else a for n, a in outputs.items()}
+
+
 def _numbers(arrays: Mapping[str, np.ndarray], value: GrowingValue) -> np.ndarray:
     array = arrays[value.name]
     if value.scale:
         array = dequantized(array, arrays[value.scale])
-    return _in_order(array, value)
+    return in_order(array, value)
 
 
 def cut(length: ValidLength, outputs: Mapping[str, np.ndarray], rows: int) -> dict[str, np.ndarray]:
@@ -140,4 +169,4 @@ def valid_part(arrays: Mapping[str, np.ndarray], value: GrowingValue, rows: int)
 
 
 def _valid(array: np.ndarray, value: GrowingValue, rows: int) -> np.ndarray:
-    return _in_order(array, value)[(slice(None),) * value.axis + (slice(rows + value.more),)]
+    return in_order(array, value)[(slice(None),) * value.axis + (slice(rows + value.more),)]

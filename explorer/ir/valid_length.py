@@ -6,7 +6,7 @@ func @main(%past: tensor<1x4x8x16xf32>, %past_length: tensor<i64>)
 
 A value that is stored in fewer bytes has the type's name after these, the name of the value with
 the scales of its rows, and whether its last two axes are in the other order:
-["past", 2, 0, "int8", "past.scale", "turned"].
+["past", 2, 0, "int8", "past.scale", "turned"]. The type is empty where only the order differs.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _values(values: Sequence[GrowingValue]) -> ArrayAttr[ArrayAttr[Attribute]]:
 
 
 def _stored(value: GrowingValue) -> list[Attribute]:
-    if not value.stored:
+    if not value.stored and not value.is_turned:
         return []
     return [StringAttr(value.stored), StringAttr(value.scale), *[TURNED] * value.is_turned]
 

@@ -93,6 +93,11 @@ class GrowingValue:
     scale: str = ""
     """The input or output that holds the scales of its rows (`BYTES`)."""
 
+    @property
+    def is_kept_otherwise(self) -> bool:
+        """Whether the program has other bytes than callers give for the same rows."""
+        return bool(self.stored) or self.is_turned
+
 
 @dataclass(frozen=True)
 class ValidLength:

@@ -10,11 +10,12 @@ whole arrays and the numbers gets whole arrays.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy as np
 
 from explorer.closing import Closing
-from explorer.ir.padding import cut, valid_rows
+from explorer.ir.padding import cut, valid_rows, with_order_of
 from explorer.ir.sizes.calls import Calls
 from explorer.results.runs.events import ProfileRecord
 from explorer.runtime.executable import Arrays, Executable, TapKey, Taps
@@ -30,7 +31,9 @@ def with_length(executable: Executable) -> Executable:
 
         def with_rows(inputs: Arrays) -> tuple[Arrays, Cut | None]:
             rows = valid_rows(length, inputs)
-            return inputs, None if rows is None else lambda outputs: cut(length, outputs, rows)
+            if rows is None:
+                return inputs, partial(with_order_of, length, inputs)
+            return inputs, lambda outputs: cut(length, outputs, rows)
 
         return PartialProgram(executable, with_rows)
     if sizes is not None:
@@ -62,7 +65,8 @@ class PartialProgram(Closing):
         self._takes_parts = isinstance(executable, NativeProgram) and executable.takes_parts
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> Arrays:
-        if self._takes_parts:
+        length = self.program.length
+        if self._takes_parts and (length is None or length.name not in inputs):
             return self._executable.run(inputs)
         whole, own = self._prepare(dict(inputs))
         outputs = self._executable.run(whole)

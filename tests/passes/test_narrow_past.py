@@ -22,8 +22,8 @@ from explorer.runtime.stateful import StatefulProgram
 
 decoders = SimpleNamespace(**run_path(str(Path(__file__).with_name("decoders.py"))))
 CAPACITY = 9
-KEY = "past_key_values.0.key"
-TYPE = "narrow-past/type"
+KEY, VALUE = "past_key_values.0.key", "past_key_values.0.value"
+TYPE, ORDER = "narrow-past/type", "narrow-past/order"
 HALF = {TYPE: "float16"}
 HARD = np.array(
     [0.0, -0.0, 1e-8, 6e-8, 65504, 65519.9, 65520, -1e9, np.inf, -np.inf, np.nan, 1 + 2**-11],
@@ -184,9 +184,11 @@ def test_a_step_is_near_to_float32_and_the_same_in_a_session():
         ex.Session(from_proto(proto), decisions={TYPE: "half"}).run(given)
 
 
-def test_keys_lie_as_their_product_reads_them():
+@pytest.mark.parametrize("stored", ["float32", "float16"])
+def test_keys_lie_as_their_product_reads_them(stored: str):
     model = from_proto(decoders.exported("compared", 2))
-    compilation = ex.compile(model, dimensions={"seq": 1}, capacity=CAPACITY, decisions=HALF)
+    decisions = {TYPE: stored}
+    compilation = ex.compile(model, dimensions={"seq": 1}, capacity=CAPACITY, decisions=decisions)
     shapes = {port.name: port.shape for port in compilation.program.inputs}
     assert shapes["past_key_values.0.key"] == (1, 1, 8, CAPACITY)
     assert shapes["past_key_values.0.value"] == (1, 1, CAPACITY, 8)
@@ -202,6 +204,65 @@ def test_keys_lie_as_their_product_reads_them():
         with compilation.open(isolated=isolated, remembers=True) as program:
             program.load(past)
             np.testing.assert_array_equal(program.state()[KEY], past[KEY])
+            for step in range(2):
+                program.run({"input_ids": np.array([[step]])})
+                np.testing.assert_array_equal(program.state()[KEY][:, :, :3], past[KEY])
+
+
+def test_columns_of_float32_are_what_rows_would_be():
+    """Every bit of the pasts: zeros of both signs, numbers that are none, the largest ones."""
+    model = from_proto(decoders.exported("compared", 2))
+    columns = ex.compile(model, dimensions={"seq": 1}, capacity=CAPACITY)
+    rows = columns.fork(decisions={f"{ORDER}/{KEY}": "rows"})
+    assert [k.choices for k in columns.knobs if k.address == f"{ORDER}/{KEY}"] == [
+        ("rows", "columns")
+    ]
+    assert {p.name: p.shape for p in rows.program.inputs}[KEY] == (1, 1, CAPACITY, 8)
+    for length in (CAPACITY - 1, 0, 1, 5):
+        key = np.resize(HARD, (1, 1, length, 8))
+        value = np.linspace(-1, 1, length * 8, dtype=np.float32).reshape(key.shape)
+        given = {"input_ids": np.array([[3]]), KEY: key, VALUE: value}
+        one, other = (c.run(given)["present.0.key"] for c in (columns, rows))
+        assert one.shape == (1, 1, length + 1, 8)
+        assert one.view(np.int32).tolist() == other.view(np.int32).tolist()
+        assert one[:, :, :length].view(np.int32).tolist() == key.view(np.int32).tolist()
+
+
+def test_whole_arrays_may_be_as_the_source_or_the_program_has_them():
+    compilation = ex.compile(
+        from_proto(decoders.exported("compared", 2)), dimensions={"seq": 1}, capacity=CAPACITY
+    )
+    length = compilation.program.length
+    assert length is not None
+    random = np.random.default_rng(2)
+    key, value = random.standard_normal((2, 1, 1, CAPACITY, 8)).astype(np.float32)
+    key[:, :, 4:], value[:, :, 4:] = 0, 0
+    given = {"input_ids": np.array([[3]]), VALUE: value}
+    given[length.name] = np.array(4)
+    for isolated in (False, True):
+        with compilation.open(isolated=isolated) as program:
+            of_source = program.run({**given, KEY: key})
+            of_program = program.run({**given, KEY: np.ascontiguousarray(key.swapaxes(2, 3))})
+        np.testing.assert_array_equal(of_source["logits"], of_program["logits"])
+        assert of_source["present.0.key"].shape == (1, 1, CAPACITY, 8)
+        turned = of_program["present.0.key"].swapaxes(2, 3)
+        np.testing.assert_array_equal(of_source["present.0.key"], turned)
+        np.testing.assert_array_equal(turned[:, :, :4], key[:, :, :4])
+
+
+@pytest.mark.parametrize(
+    ("rows", "capacity", "reason"),
+    [(1, 8, "a row is as long as the capacity"), (17, 34, "adds more than 16 rows")],
+)
+def test_why_keys_of_float32_stay_rows(rows: int, capacity: int, reason: str):
+    model = from_proto(decoders.exported("compared", 2))
+    compilation = ex.compile(model, dimensions={"seq": rows}, capacity=capacity)
+    assert {p.name: p.shape for p in compilation.program.inputs}[KEY] == (1, 1, capacity, 8)
+    declined = [r.reason for r in compilation["narrow-past"].rewrites if not r.applied]
+    assert len(declined) == 2 and reason in declined[0]
+    assert "no product reads its rows as columns" in declined[1]
+    with pytest.raises(InputError, match=f"{ORDER}/{KEY} cannot be 'lines'"):
+        compilation.fork(decisions={f"{ORDER}/{KEY}": "lines"})
 
 
 @pytest.mark.parametrize("stored", ["float32", "float16"])

@@ -235,7 +235,7 @@ def test_one_state_alone_and_back_by_a_fork():
     ports = {port.name: (port.element_type, port.shape) for port in one.program.inputs}
     assert ports["past_value"] == ("int8", (1, HEADS, 4, SIZE))
     assert ports["past_value.scale"] == ("float32", (1, HEADS, 4, 1))
-    assert ports["past_key"] == ("float32", (1, HEADS, 4, SIZE))
+    assert ports["past_key"] == ("float32", (1, HEADS, SIZE, 4))  # columns of its product
     again = one.fork(decisions={f"{TYPE}/past_value": "float32"})
     assert [p.name for p in again.program.inputs] == [p.name for p in plain.program.inputs]
     mixed = plain.fork(decisions={f"{TYPE}/past_key": "float16", f"{TYPE}/past_value": "int8"})

@@ -13,6 +13,7 @@ from explorer.kernels.passes import ScheduleLoops
 from explorer.passes.lower.assign_layouts import AssignLayouts
 from explorer.passes.quantize.compute_in_integers import ComputeInIntegers
 from explorer.passes.quantize.rules.quantize_rows import ROWS
+from explorer.passes.states.narrow_past import ORDER as ORDER_OF_ROWS
 from explorer.passes.states.narrow_past import TYPE, NarrowPast
 from explorer.results import Knob
 from explorer.results.decisions import HOST, ORDER, TARGET, place_of
@@ -85,6 +86,8 @@ def moves(knob: Knob, quantity: Quantity) -> bool:
         return quantity in ("seconds", "peak_bytes")
     if address.startswith(f"{ComputeInIntegers.name}/{ROWS}/"):
         return quantity in ("seconds", "sqnr_db")
+    if address.startswith(f"{NarrowPast.name}/{ORDER_OF_ROWS}/"):
+        return quantity == "seconds"
     if address.startswith(f"{NarrowPast.name}/{TYPE}/"):
         return quantity in ("seconds", "peak_bytes", "sqnr_db")
     # Decisions of an accelerator's passes: tiles, buffers, groups.

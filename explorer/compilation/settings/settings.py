@@ -115,7 +115,7 @@ def default_pipeline(settings: Settings, device: DeviceRecord | None) -> tuple[P
     sizes = dict(settings.dimensions)
     kept = _kept_sizes(settings)
     if settings.capacity is not None:
-        kept += (KeepPast(settings.pasts, settings.capacity, sizes), NarrowPast())
+        kept += (KeepPast(settings.pasts, settings.capacity, sizes), NarrowPast(backend.runs_loops))
     lowering = Lowering(
         target=target,
         device=device,

@@ -1,4 +1,5 @@
-"""Rows of a past that grows are stored in fewer bytes: an opt-in loss.
+"""Rows of a past that grows are stored as columns where a product reads them so, and, an opt-in
+loss, in fewer bytes.
 
     %present = top.scatter_elements(%past, %rows, %new) {axis = 2} : tensor<1x4x8x16xf32>
     ... top.matmul(%q, %present) ...
@@ -15,6 +16,16 @@ their own, the last input and output:
 
     %scales = top.scatter_elements(%past_scale, ...) {axis = 2} : tensor<1x4x8x1xf32>
     %wide = top.binary(%cast, %scales) {kind = "mul"} : tensor<1x4x8x16xf32>
+
+Keys are the columns of a product. The knob `narrow-past/order/STATE` decides how they lie: as
+`rows`, which the program transposes in every call, or as `columns`, of which a call transposes the
+new ones only:
+
+    %new_t = top.transpose(%new) : tensor<1x4x16x1xf32>
+    %present = top.scatter_elements(%past, %rows_t, %new_t) {axis = 3} : tensor<1x4x16x8xf32>
+
+Keys of float32 lie as columns by themselves where a call adds few rows (`MAX_ROWS`): a product of
+many takes long, and fused attention reads rows. Those that are rounded always do.
 
 Callers still give and take float32 (`explorer.ir.padding`).
 """
@@ -53,54 +64,104 @@ from explorer.ir.types import element_type_of, shape_of, tensor_type
 from explorer.ir.valid_length import VALID_LENGTH, length_attribute, length_of
 from explorer.passes.states.quantized_rows import first_of, quantize_rows
 from explorer.results import Knob
-from explorer.results.program import BYTES, HALF, GrowingValue
+from explorer.results.program import BYTES, HALF, GrowingValue, ValidLength
 
-TYPE = "type"
+TYPE, ORDER = "type", "order"
 FLOAT = "float32"
 CHOICES = (FLOAT, HALF, BYTES)
 BY_ITSELF = "rows of the past are not rounded"
+ROWS, COLUMNS = ORDERS = ("rows", "columns")
+AS_READ = "a product reads them as columns, and would have all of them transposed in every call"
+MAX_ROWS = 16
+"""Of a call that leaves keys of float32 as columns by itself."""
+MANY_ROWS = f"a call adds more than {MAX_ROWS} rows: its products take longer than transposing"
+SQUARE = "a row is as long as the capacity: whole arrays of both orders would have one shape"
+ON_DEVICE = "the device has no loops that append a column"
 
 
 @dataclass(frozen=True)
 class NarrowPast(Pass):
-    """Rows of a past are stored in fewer bytes, where decided."""
+    """Rows of a past are stored as columns where that pays, and in fewer bytes where decided."""
 
+    runs_loops: bool = True
+    """Whether the target does: else float32 lies as it is given."""
     name = "narrow-past"
 
     def run(self, rewriter: RecordedRewriter, options: RewriteOptions) -> list[Rewrite]:
         function = entry_function(rewriter.module)
         events, knobs = EventLog(self.name, rewriter), list[Knob]()
+        length = length_of(function)
+        if length is None:
+            return []
         for state in states_of(function):
-            appended = _appended(function, state)
+            appended = _appended(function, state, length)
             if appended is None:
                 continue
             address = f"{self.name}/{TYPE}/{state.input}"
             asked = options.decision(address)
-            _check_type(address, asked)
-            kind = element_type_of(appended.output)
-            if not isinstance(kind, Float32Type):
-                if asked not in (None, FLOAT):
-                    events.decline(TYPE, appended, f"its elements are {kind}, not {FLOAT}")
-                continue
-            value = FLOAT if asked is None else str(asked)
-            knobs.append(Knob(address, value, CHOICES, "an override" if asked else BY_ITSELF))
-            if value != FLOAT:
-                with events.rewrite(TYPE, appended, f"a row is stored as {value}"):
-                    _narrow(function, state, appended, value, rewriter)
+            _check(address, asked, CHOICES)
+            element = element_type_of(appended.output)
+            is_float = isinstance(element, Float32Type)
+            if not is_float and asked not in (None, FLOAT):
+                events.decline(TYPE, appended, f"its elements are {element}, not {FLOAT}")
+            kind = str(asked or FLOAT) if is_float else FLOAT
+            if is_float:
+                why = "an override" if asked else BY_ITSELF
+                knobs.append(Knob(address, kind, CHOICES, why))
+            order = self._order(state, appended, kind, length, options, events, knobs)
+            if kind != FLOAT:
+                with events.rewrite(TYPE, appended, f"a row is stored as {kind}"):
+                    _store(function, state, appended, kind, order, rewriter)
+            elif order == COLUMNS:
+                with events.rewrite(ORDER, appended, "a product reads rows as columns"):
+                    _store(function, state, appended, "", order, rewriter)
         rewriter.artifacts[KNOBS] = tuple(knobs)
         return events.rewrites
 
+    def _order(
+        self,
+        state: StateRecord,
+        appended: ScatterElementsOp,
+        kind: str,
+        length: ValidLength,
+        options: RewriteOptions,
+        events: EventLog,
+        knobs: list[Knob],
+    ) -> str:
+        """How the rows of a state lie in the program."""
+        address = f"{self.name}/{ORDER}/{state.input}"
+        asked = options.decision(address)
+        _check(address, asked, ORDERS)
+        if not _is_read_turned(appended.output):
+            events.decline(ORDER, appended, "no product reads its rows as columns, or not it alone")
+            return ROWS
+        if kind == FLOAT and shape_of(appended.output)[-1] == length.capacity:
+            events.decline(ORDER, appended, SQUARE)
+            return ROWS
+        order, why = COLUMNS, AS_READ
+        if kind == FLOAT and not self.runs_loops:
+            order, why = ROWS, ON_DEVICE
+        elif kind == FLOAT and length.rows > MAX_ROWS:
+            order, why = ROWS, MANY_ROWS
+        if asked:
+            order, why = str(asked), "an override"
+        if order == ROWS:
+            events.decline(ORDER, appended, why)
+        knobs.append(Knob(address, order, ORDERS, why))
+        return order
+
 
 def check_types(decisions: Mapping[str, object]) -> None:
-    """InputError for a decision about a type that is none of `CHOICES`."""
+    """InputError for a decision about a type or an order that is none of its choices."""
     for address, value in decisions.items():
-        if address.split("/")[:2] == [NarrowPast.name, TYPE]:
-            _check_type(address, value)
+        for which, choices in ((TYPE, CHOICES), (ORDER, ORDERS)):
+            if address.split("/")[:2] == [NarrowPast.name, which]:
+                _check(address, value, choices)
 
 
-def _check_type(address: str, value: object) -> None:
-    if value not in (None, *CHOICES):
-        raise InputError(f"{address} cannot be {value!r}", hint=" or ".join(CHOICES))
+def _check(address: str, value: object, choices: Sequence[str]) -> None:
+    if value not in (None, *choices):
+        raise InputError(f"{address} cannot be {value!r}", hint=" or ".join(choices))
 
 
 def stored_types(module: ModuleOp) -> tuple[str, ...]:
@@ -110,10 +171,11 @@ def stored_types(module: ModuleOp) -> tuple[str, ...]:
     return tuple(dict.fromkeys(value.stored for value in values if value.stored))
 
 
-def _appended(function: func.FuncOp, state: StateRecord) -> ScatterElementsOp | None:
+def _appended(
+    function: func.FuncOp, state: StateRecord, length: ValidLength
+) -> ScatterElementsOp | None:
     """What appends the rows of a call to a state that grows; None of other states."""
-    length = length_of(function)
-    if length is None or state.input not in {value.name for value in length.inputs}:
+    if state.input not in {value.name for value in length.inputs}:
         return None
     past = dict(zip(input_names(function), function.body.block.args, strict=True))[state.input]
     returned = dict(zip(output_names(function), entry_return(function).operands, strict=True))
@@ -121,27 +183,35 @@ def _appended(function: func.FuncOp, state: StateRecord) -> ScatterElementsOp | 
     return op if isinstance(op, ScatterElementsOp) and op.input is past else None
 
 
-def _narrow(
+def _store(
     function: func.FuncOp,
     state: StateRecord,
     op: ScatterElementsOp,
     kind: str,
+    order: str,
     rewriter: RecordedRewriter,
 ) -> None:
-    """Rounds what is appended to one state, and widens what is read of it."""
-    swap = _swap_of(op.output) if _is_read_turned(op.output) else []
+    """Rounds what is appended to one state, and widens what is read of it.
+
+    kind: empty where nothing is rounded.
+    """
+    swap = _swap_of(op.output) if order == COLUMNS else []
     past = op.input
     assert isinstance(past, BlockArgument)
     returned = list(entry_return(function).operands)
     index = output_names(function).index(state.output)
     scales: dict[str, str] = {}
-    if kind == HALF:
-        half = CastOp.make([op.updates], to=f16)
-        rewriter.insert_before(op, half)
-        made = _append(op, past, op.indices, half.output, swap, rewriter)
+    if kind != BYTES:
+        rows = op.updates
+        if kind == HALF:
+            half = CastOp.make([rows], to=f16)
+            rewriter.insert_before(op, half)
+            rows = half.output
+        made = wide = _append(op, past, op.indices, rows, swap, rewriter)
         origin = origin_of(op.output)
         set_origins(made, [origin.then("permute", swap) if origin and swap else origin])
-        wide = CastOp.make([made.output], to=f32)
+        if kind == HALF:
+            wide = CastOp.make([made.output], to=f32)
     else:
         narrow, scale = quantize_rows(op.updates, op.get("axis"), op, rewriter)
         made = _append(op, past, op.indices, narrow, swap, rewriter)
@@ -161,7 +231,8 @@ def _narrow(
     returned[index] = made.output
     rewriter.replace(entry_return(function), ReturnOp.make([returned]))
     if swap:
-        rewriter.insert_before(op, wide)
+        if wide is not made:
+            rewriter.insert_before(op, wide)
         wide = TransposeOp.make([wide.output], permutation=swap)
     rewriter.replace(op, wide)
     _note_stored(function, state, kind, scales, bool(swap), rewriter)

@@ -25,7 +25,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from explorer.errors import DeviceError
-from explorer.ir.padding import check_rows, cut, valid_rows
+from explorer.ir.padding import check_rows, cut, in_order, valid_rows
 from explorer.ir.sizes.calls import Call, Calls, cut_of
 from explorer.results.program import GrowingValue, OpenAxis, Port, Program, ValidLength
 from explorer.runtime.executable import Arrays, check_inputs
@@ -267,7 +267,7 @@ class DirectCalls:
             if place.name in grown:
                 value = grown[place.name]
                 behind = (slice(None),) * value.axis + (slice(rows + value.more, None),)
-                place.array[behind] = 0
+                in_order(place.array, value)[behind] = 0
         return True
 
     def states(self) -> list[np.ndarray]:
@@ -328,7 +328,7 @@ def _part(array: np.ndarray, value: GrowingValue | None, rows: int) -> np.ndarra
     """What is valid of an array; all of it where it does not grow."""
     if value is None:
         return array
-    return array[(slice(None),) * value.axis + (slice(rows + value.more),)]
+    return in_order(array, value)[(slice(None),) * value.axis + (slice(rows + value.more),)]
 
 
 def _copy_in(places: tuple[PortView, ...], inputs: Mapping[str, np.ndarray]) -> bool:

@@ -73,6 +73,8 @@ class LeverRecord:
     """Why it has the present value."""
     unpredicted: str = ""
     """Why no value has a prediction; empty where one has."""
+    layers: tuple[str, ...] = ()
+    """Operations that `source` and `why` name."""
     commands: tuple[str, ...] = ()
     """What to run where no decision of this compilation does it."""
 

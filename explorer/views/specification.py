@@ -86,6 +86,8 @@ class Cell:
     """A glyph in its colour before the text."""
     share: float | None = None
     """A bar, from 0 to 1: next to a number, below a text where there are pictures."""
+    layers: tuple[str, ...] = ()
+    """Operations that the text names: the page writes the names that they have in the file."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,6 +207,8 @@ class Text:
     look: Look | None = None
     link: Link | None = None
     """What it is about: the page has a button that leads there."""
+    layers: tuple[str, ...] = ()
+    """Operations that the text names: the page writes the names that they have in the file."""
 
     @staticmethod
     def of(text: str) -> Text:

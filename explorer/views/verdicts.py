@@ -86,7 +86,8 @@ def costliest_parts(report: AccuracyReport | None) -> tuple[Part, ...]:
     (words,) = costliest_words(report)
     link = Link(selection=found.operation)
     decisions = {found.address: "F32"}
-    return Text(text=words, link=link), Action(title="keep it float", decisions=decisions)
+    named = Text(text=words, link=link, layers=(found.tensor,))
+    return named, Action(title="keep it float", decisions=decisions)
 
 
 def off_end_to_end(report: AccuracyReport) -> list[TensorError]:

@@ -5,7 +5,7 @@ import {test} from "node:test";
 
 import {namesWithRoom} from "../../build/js/graph/lettering.js";
 import {shortNames} from "../../build/js/graph/names_that_fit.js";
-import {layerNames} from "../../build/js/measures/layer_names.js";
+import {layerNames, withLayers} from "../../build/js/measures/layer_names.js";
 
 const LAUNCHES = new Map([
   ["conv35", ["net/conv2d_34/Conv2D", "net/re_lu_34/Relu6"]],
@@ -61,6 +61,26 @@ test("a name of several parts loses the last ones first, and keeps its number", 
   ]);
   assert.deepEqual(shortNames("transformer layer 12"), ["transformer layer 12", "layer 12"]);
   assert.deepEqual(shortNames("stem"), ["stem", "stem"]);
+});
+
+test("a sentence has layers for the operations that it names, and nothing else is replaced", () => {
+  const nameOf = (name) => `<${name}>`;
+  const swap = (text, ...names) => withLayers(text, names, nameOf);
+  assert.equal(swap("conv1 before conv12.", "conv1"), "<conv1> before conv12.");
+  assert.equal(swap("conv12 before conv1.", "conv1", "conv12"), "<conv12> before <conv1>.");
+  assert.equal(
+    swap("net/conv1, conv1/scratch: conv1:", "conv1"),
+    "net/conv1, conv1/scratch: <conv1>:",
+  );
+  assert.equal(swap("conv1.device is conv1", "conv1"), "conv1.device is <conv1>");
+  assert.equal(swap("3 x 3, x", "x"), "3 <x> 3, <x>", "who names it has it replaced");
+  assert.equal(swap("a+b(c) of $& and .*", "a+b(c)", ".*"), "<a+b(c)> of $& and <.*>");
+  assert.equal(swap("conv1"), "conv1");
+  assert.equal(
+    withLayers("conv1", ["conv1"], () => "$&$1"),
+    "$&$1",
+    "a name is no pattern",
+  );
 });
 
 test("names across the graph cover neither one another nor the cards of others", () => {

@@ -116,6 +116,7 @@ def _at_fullest_step(compiled: Compiled, plan: MemoryPlan) -> Iterator[LeverReco
             options=tuple(_option(lever, program) for lever in found),
             source=source,
             why="" if knob is None else knob.why,
+            layers=(step,),
         )
 
 

@@ -40,7 +40,7 @@ def _table(insights: list[Insight], largest: float) -> TableSpec:
                         exact=each.name,
                         share=each.share / largest,
                     ),
-                    "text": each.text,
+                    "text": Cell(value=each.text, layers=each.layers),
                     "place": str(each.place),
                 },
                 operations=(each.place.selection,) if each.place.selection else (),

@@ -42,7 +42,7 @@ def kernels(trace: Trace, index: int = -1) -> Specification:
 
 def _columns(peak: float) -> tuple[Column, ...]:
     return (
-        Column(key="kernel", title="kernel", format="name"),
+        Column(key="kernel", title="kernel", format="layer"),
         Column(key="kind", title="kind", moves=KIND),
         Column(key="operations", title="used by", format="layer"),
         Column(key="time", title="time", format="nanoseconds", moves="seconds"),

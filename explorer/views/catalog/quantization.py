@@ -373,7 +373,7 @@ def _layer_details(
             words += f"; rounding what it reads costs {gap} dB more than rounding its weights"
         if gap < 0:
             words += f"; rounding its weights costs {-gap} dB more than what it reads"
-        yield Text(text=words)
+        yield Text(text=words, layers=(layer.operation,))
         reads = [made[name] for name in layer.reads if name in made and name != row.name]
         table = tuple(
             Row(

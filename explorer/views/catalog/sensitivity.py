@@ -133,7 +133,11 @@ def searched(
         title="Sensitivity",
         subtitle=f"wanted: {found.wanted}, {format_count(found.examples, 'example')}",
         parts=(
-            Text(text=summary(found), is_quiet=False),
+            Text(
+                text=summary(found),
+                is_quiet=False,
+                layers=tuple(found.points[found.chosen].modes),
+            ),
             Section(title=front, parts=(_front_chart(found), _points(found, modes))),
             Section(
                 title="Outputs by tensor",
@@ -217,7 +221,10 @@ def _point(
     return Row(
         id=f"point {place}",
         title=f"{_decibels(point.quality.sqnr_db)}, {point.cost:.2f} times INT8",
-        details=(Text(text=f"{role}. {words}" if role else words), *act),
+        details=(
+            Text(text=f"{role}. {words}" if role else words, layers=tuple(point.modes)),
+            *act,
+        ),
         cells={
             "role": role,
             "cost": Cell(value=point.cost, text=f"{point.cost:.2f}"),

@@ -57,6 +57,7 @@ def not_fused(trace: Trace) -> Iterator[Insight]:
                 effect=effect,
                 share=share,
                 place=Link(pass_name=pass_name, selection=site, event=number, dock="rewrites"),
+                layers=(site,),
             )
         )
     yield from sorted(found, key=lambda insight: -insight.share)[:MOST]
@@ -76,18 +77,19 @@ def copied_twice(trace: Trace) -> Iterator[Insight]:
         alike[value, nodes[copy].shape].append(copy)
     for (value, shape), made in alike.items():
         if len(made) > 1:
-            yield _again(
-                made, f"{value} is copied into {shape} {len(made)} times", sizes, everything
-            )
+            text = f"{value} is copied into {shape} {len(made)} times"
+            yield _again(made, text, value, sizes, everything)
     for copy, value in inputs.items():
         if value in inputs:
-            text = f"{inputs[value]} is copied into {nodes[value].shape} as {value}"
-            yield _again(
-                [value, copy], f"{text}, and that into {nodes[copy].shape}", sizes, everything
-            )
+            source = inputs[value]
+            text = f"{source} is copied into {nodes[value].shape} as {value}"
+            text = f"{text}, and that into {nodes[copy].shape}"
+            yield _again([value, copy], text, source, sizes, everything)
 
 
-def _again(made: list[str], text: str, sizes: dict[str, int], everything: int) -> Insight:
+def _again(
+    made: list[str], text: str, source: str, sizes: dict[str, int], everything: int
+) -> Insight:
     repeated = sum(sizes.get(copy, 0) for copy in made[1:])
     return Insight(
         name="copied-twice",
@@ -95,6 +97,7 @@ def _again(made: list[str], text: str, sizes: dict[str, int], everything: int) -
         effect=f"{format_bytes(repeated)} written and read again",
         share=repeated / everything if everything else 0.0,
         place=Link(pass_name="", selection=made[-1], dock="memory"),
+        layers=(source, *made),
     )
 
 
@@ -125,6 +128,7 @@ def on_the_host(trace: Trace) -> Iterator[Insight]:
             else format_count(len(operations), "operation"),
             share=max(share, 0.2),
             place=Link(selection=operations[0], tab="operation"),
+            layers=(operations[0],),
         )
 
 

@@ -43,6 +43,7 @@ def kept_through_the_peak(trace: Trace) -> Iterator[Insight]:
             effect=f"{format_bytes(buffer.size_bytes)} of {format_bytes(plan.peak_bytes)}",
             share=buffer.size_bytes / plan.peak_bytes * (1.0 if is_constant else 0.5),
             place=Link(dock="memory", selection=maker, pass_name=trace.passes[-1].name),
+            layers=(maker,),
         )
 
 
@@ -98,4 +99,5 @@ def padding(trace: Trace) -> Iterator[Insight]:
         effect=f"{format_bytes(lost)} of {format_bytes(total)} of all activations",
         share=lost / total * 0.5,
         place=Link(dock="memory", selection=worst),
+        layers=(worst,),
     )

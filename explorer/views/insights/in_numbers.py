@@ -60,6 +60,7 @@ def jumps_at_layers(trace: Trace) -> Iterator[Insight]:
         effect=f"error {format_error(worst.max_relative)}",
         share=_weight(worst, report.tolerance),
         place=Link(dock="accuracy", tab="tensors", pass_name=last.name, selection=worst.operation),
+        layers=(worst.operation,),
     )
 
 

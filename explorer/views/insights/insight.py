@@ -28,6 +28,8 @@ class Insight:
     """The same as a part of the whole, 0 to 1: what ranks insights of different units."""
     place: Link
     """Where the page shows it."""
+    layers: tuple[str, ...] = ()
+    """Operations that the text names."""
 
 
 @dataclass(frozen=True, kw_only=True)

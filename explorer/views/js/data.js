@@ -3,7 +3,7 @@
 
 import {BlockTree} from "./graph/blocks.js";
 import {decode} from "./ground/numbers.js";
-import {layerNames} from "./measures/layer_names.js";
+import {layerNames, withLayers} from "./measures/layer_names.js";
 import {resultBuffers} from "./memory/result_buffers.js";
 
 const PLAIN_FAMILIES = ["movement", "quantization", "transfer"];
@@ -491,6 +491,11 @@ export class TraceData {
       this.plainNodes(),
     );
     return this.layerNames(operation);
+  }
+
+  // A text that names operations, with the names of their layers.
+  layersIn(text, operations) {
+    return withLayers(text, operations, (name) => this.layerName(name));
   }
 
   // Whether a node of the file was imported as nothing but movement and conversions.

@@ -41,6 +41,7 @@ def _lever(lever: LeverRecord) -> Json:
         "source": lever.source,
         "why": lever.why,
         "unpredicted": lever.unpredicted,
+        "layers": list(lever.layers),
         "commands": list(lever.commands),
         "total": len(lever.options),
         "options": [

@@ -1,6 +1,7 @@
 """A specification as data: for the page (`js/ground/specification.js`), and as plain JSON.
 
-A cell of the page is a string where its text is its value, else [value, text, on hover, look, bar]:
+A cell of the page is a string where its text is its value, else [value, text, on hover, look, bar,
+operations that the text names]:
 numbers are formatted here and nowhere else, and the value is what a column is sorted by.
 """
 
@@ -105,7 +106,8 @@ def _part(part: Part) -> Json:
     if isinstance(part, Text):
         look = part.look and [part.look.name, part.look.glyph, part.look.title]
         drawn = {"kind": "text", "text": part.text, "quiet": part.is_quiet, "look": look}
-        return drawn | ({"link": _link(part.link)} if part.link else {})
+        named = {"layers": list(part.layers)} if part.layers else {}
+        return drawn | named | ({"link": _link(part.link)} if part.link else {})
     if isinstance(part, Action):
         made = {"kind": "action", "title": part.title, "decisions": dict(part.decisions)}
         return made | ({"replaces": part.replaces} if part.replaces else {})
@@ -140,7 +142,7 @@ def _cell(table: TableSpec, cell: Cell, column: Column) -> Json:
     text = table.text(cell, column)
     look = cell.look and [cell.look.name, cell.look.glyph, cell.look.title]
     share = None if cell.share is None else round(cell.share, 4)
-    whole = [_value(cell.value), text, cell.exact or None, look, share]
+    whole = [_value(cell.value), text, cell.exact or None, look, share, list(cell.layers) or None]
     while whole[-1] is None:
         del whole[-1]
     return text if whole == [text, text] else whole

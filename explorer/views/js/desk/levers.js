@@ -12,6 +12,7 @@ import {
 } from "../ground/lever_words.js";
 import {decode} from "../ground/numbers.js";
 import {clip} from "../ground/scene.js";
+import {tailOf} from "../measures/column_names.js";
 import {steady} from "../ground/stable_dom.js";
 
 const GROUP_WORDS = {
@@ -32,6 +33,7 @@ const SHOWN_OPTIONS = 3;
 
 // Opens the dialog; `of`: the kernel, value or tensor that the number is about.
 export function openLevers(app, quantity, of = "") {
+  const subject = tailOf(app.data.layerName(of), 60);
   app.openDialog(
     `what moves ${QUANTITIES[quantity]}`,
     (close) => {
@@ -59,7 +61,7 @@ export function openLevers(app, quantity, of = "") {
         element(
           "div",
           {class: "subject-name"},
-          element("h2", {}, `What moves ${QUANTITIES[quantity]}${of ? ` of ${clip(of, 60)}` : ""}`),
+          element("h2", {}, `What moves ${QUANTITIES[quantity]}${of ? ` of ${subject}` : ""}`),
           element("span", {class: "grow"}),
           button("×", "close (Esc)", close, {class: "icon"}),
         ),
@@ -108,7 +110,7 @@ function content(app, levers, of, close) {
       element(
         "section",
         {class: "lever-group"},
-        element("h3", {}, GROUP_WORDS[group] ?? group),
+        element("h3", {}, GROUP_WORDS[group] ?? app.data.layersIn(group, of ? [of] : [])),
         own.map((lever) => leverRow(app, levers, lever, close)),
       ),
     ),
@@ -131,6 +133,7 @@ function content(app, levers, of, close) {
 function leverRow(app, levers, lever, close) {
   const rows = lever.options.map((option) => optionRow(app, levers, lever, option, close));
   const more = rows.slice(SHOWN_OPTIONS);
+  const named = (text) => app.data.layersIn(text, lever.layers);
   return element(
     "div",
     {class: "lever", "data-address": lever.address},
@@ -138,12 +141,18 @@ function leverRow(app, levers, lever, close) {
       "div",
       {class: "lever-head"},
       element("strong", {}, lever.title),
-      lever.of ? element("span", {class: "mono", title: lever.of}, clip(lever.of, 48)) : null,
+      lever.of
+        ? element(
+            "span",
+            {class: "mono", title: lever.of},
+            tailOf(app.data.layerName(lever.of), 48),
+          )
+        : null,
       element("span", {class: "quiet-text"}, `now ${clip(valueText(lever.value), 40)}`),
       element("span", {class: "grow"}),
       element("span", {class: "mono quiet-text lever-address"}, clip(lever.address, 70)),
     ),
-    lever.why ? element("p", {class: "quiet-text"}, clip(lever.why, 240)) : null,
+    lever.why ? element("p", {class: "quiet-text"}, clip(named(lever.why), 240)) : null,
     rows.length ? element("ul", {class: "plain"}, rows.slice(0, SHOWN_OPTIONS)) : null,
     more.length
       ? element(
@@ -157,7 +166,7 @@ function leverRow(app, levers, lever, close) {
         )
       : null,
     lever.source
-      ? element("p", {class: "quiet-text"}, `predicted by ${clip(lever.source, 200)}`)
+      ? element("p", {class: "quiet-text"}, `predicted by ${clip(named(lever.source), 200)}`)
       : null,
     lever.unpredicted
       ? element("p", {class: "quiet-text"}, `not predicted: ${clip(lever.unpredicted, 200)}`)

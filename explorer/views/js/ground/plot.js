@@ -51,14 +51,14 @@ export function canvasText(text) {
 }
 
 // The text, or its beginning and "…" where it is wider than so many pixels.
-export function fittingText(context, text, width) {
+export function fittingText(context, text, width, cut = clip) {
   let most = text.length;
   let shown = canvasText(text);
   for (let taken = 0; most > 1;) {
     taken = context.measureText(shown).width;
     if (taken <= width) break;
     most = Math.max(1, Math.min(most - 1, Math.floor((most * width) / taken)));
-    shown = canvasText(clip(text, most));
+    shown = canvasText(cut(text, most));
   }
   return shown;
 }

@@ -94,12 +94,12 @@ const DRAW = {
       ]),
     ),
   }),
-  text: (app, {text, quiet, look, link}) => ({
+  text: (app, {text, quiet, look, link, layers = []}) => ({
     node: element(
       "p",
-      {class: quiet ? "quiet-text" : ""},
+      {class: quiet ? "quiet-text" : "", title: layers.length ? text : null},
       glyphOf(look),
-      text,
+      app.data.layersIn(text, layers),
       link
         ? [" ", button("show", "where it stands", () => follow(app, link), {class: "link"})]
         : null,
@@ -154,7 +154,7 @@ function glyphOf(look) {
   return [element("span", {class: `ink-${name}`, role: "img", "aria-label": title}, glyph), " "];
 }
 
-// A cell is a string, or [value, text, on hover, look, length of a bar].
+// A cell is a string, or [value, text, on hover, look, length of a bar, operations in the text].
 const valueOf = (cell) => (Array.isArray(cell) ? (cell[0] ?? NaN) : cell);
 const textOf = (cell) => (Array.isArray(cell) ? cell[1] : cell);
 
@@ -188,7 +188,7 @@ function drawTable(app, part, {onrow, ondetails, rows: known}) {
         : ["", "–"].includes(textOf(row[place]))
           ? {}
           : about(moves),
-    text: (row) => contentOf(row[place], isCode, (name) => layersIn(app, name)),
+    text: (row) => contentOf(app, row[place], isCode),
     exact: (row) => (Array.isArray(row[place]) ? clip(row[place][2] ?? "", 600) : null),
   }));
   if (rows.some(([about]) => about[4]))
@@ -256,7 +256,7 @@ function drawTable(app, part, {onrow, ondetails, rows: known}) {
     replace(host, tableOf(some));
     refresh();
   };
-  const chips = facetChips(rows, at, show);
+  const chips = facetChips(app, rows, at, show);
   show(rows);
   return {node: element("div", {}, chips, host), refresh};
 }
@@ -272,23 +272,29 @@ function withLevers(hint, moves) {
 const layersIn = (app, text) =>
   app.data.latest.has(text)
     ? app.data.layerName(text)
-    : text.replace(/[^\s,]+/g, (name) => app.data.layerName(name));
+    : text.replace(/[^\s,]+?(?=:?(?:[\s,]|$))/g, (name) => app.data.layerName(name));
 
-function contentOf(cell, isCode, named = (text) => text) {
-  const [look, share] = Array.isArray(cell) ? cell.slice(3) : [];
+function contentOf(app, cell, isCode) {
+  const [look, share, layers = []] = Array.isArray(cell) ? cell.slice(3) : [];
   const text = clip(textOf(cell), 400);
-  const words = text.length > SENTENCE ? element("span", {class: "sentence"}, text) : text;
-  if (!isCode) return [glyphOf(look), words, barOf(share)];
-  const layer = isCode === "layer" ? named(text) : text;
+  if (!isCode) return [glyphOf(look), sentenceOf(app, text, layers), barOf(share)];
+  const layer = isCode === "layer" ? layersIn(app, text) : text;
   const shown = cutMiddle(layer, MAX_NAME);
   const compiled = layer === text ? "" : `, ${text} to the compiler`;
   const title = shown === text ? null : layer + compiled;
   return [glyphOf(look), element("span", {class: "mono", title}, shown), barOf(share)];
 }
 
+function sentenceOf(app, text, layers) {
+  const words = app.data.layersIn(text, layers);
+  const title = words === text ? null : text;
+  if (words.length <= SENTENCE && !title) return words;
+  return element("span", {class: words.length > SENTENCE ? "sentence" : "", title}, words);
+}
+
 // A button for each value of a column, with the number of its operations; one press shows only its
 // rows, another one all.
-function facetChips(rows, at, show) {
+function facetChips(app, rows, at, show) {
   const groups = new Map(); // text -> rows
   for (const row of rows) {
     const text = textOf(row[at]);
@@ -299,7 +305,7 @@ function facetChips(rows, at, show) {
   let chosen = "";
   const chips = ordered.map(([text, group]) =>
     button(
-      [contentOf(group[0][at], false), element("span", {class: "quiet-text"}, size(group))],
+      [contentOf(app, group[0][at], false), element("span", {class: "quiet-text"}, size(group))],
       `only ${text}`,
       () => {
         chosen = chosen === text ? "" : text;

@@ -23,3 +23,13 @@ export function layerNames(launches, isCopy, sourcesOf, isPlain = (_) => false) 
     return node.startsWith(beginning) ? node.slice(beginning.length) || node : node;
   };
 }
+
+// A text with each of these operations called by its layer. Names are whole words: "conv1" is none
+// in "conv12" or "net/conv1", and neither is the "x" of "3 x 3" unless it is among them.
+export function withLayers(text, operations, layerName) {
+  if (!operations.length) return text;
+  const longestFirst = [...operations].sort((a, b) => b.length - a.length);
+  const names = longestFirst.map((name) => name.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
+  const word = new RegExp(`(?<![\\w./:-])(?:${names.join("|")})(?![\\w/-]|[.:]\\w)`, "g");
+  return text.replace(word, layerName);
+}

@@ -4,10 +4,11 @@
 
 import {BUDGET, PINS, pinsOf} from "../ground/addresses.js";
 import {element, emptyState, replace} from "../ground/dom.js";
+import {tailOf} from "../measures/column_names.js";
 import {launchesOf} from "../measures/launches.js";
 import {bytesText, exactText} from "../ground/numbers.js";
 import {budgetPart} from "./budget.js";
-import {paintArena} from "./painting.js";
+import {bufferName, paintArena} from "./painting.js";
 import {createPlacing} from "./placing.js";
 import {canvasPlot, moveTip, placed, tipElement} from "../ground/plot.js";
 import {clip} from "../ground/scene.js";
@@ -18,8 +19,10 @@ const DRAG_PIXELS = 4;
 const MAX_PARTS = 6;
 
 // Its values; of a state with its name, for all of them are this one object.
-function nameOf(buffer) {
-  const values = buffer.values.join(", ");
+function nameOf(data, buffer) {
+  const [, ...others] = buffer.values;
+  const names = [bufferName(data, buffer), ...others.map((value) => data.layerName(value))];
+  const values = [...new Set(names)].join(", ");
   return buffer.state ? `state ${buffer.state}: ${values}` : values;
 }
 
@@ -171,13 +174,13 @@ export async function memoryView(app) {
     if (!buffer) return;
     replace(
       tip,
-      element("strong", {}, clip(nameOf(buffer), 80)),
+      element("strong", {}, clip(nameOf(data, buffer), 80)),
       element(
         "div",
         {},
         `${bytesText(buffer.size)} (${exactText(buffer.size)}) at ${exactText(buffer.offset)}`,
       ),
-      element("div", {}, lifeText(memory, buffer)),
+      element("div", {}, lifeText(data, memory, buffer)),
       ...partLines(buffer),
     );
     moveTip(tip, host, event, true);
@@ -268,8 +271,8 @@ export async function memoryView(app) {
       element(
         "div",
         {},
-        `${part.isView ? "shows" : "holds"} ${clip(part.value, 40)}: ${bytesText(part.size)} ` +
-          `from its byte ${exactText(part.offset)} on`,
+        `${part.isView ? "shows" : "holds"} ${tailOf(data.layerName(part.value), 40)}: ` +
+          `${bytesText(part.size)} from its byte ${exactText(part.offset)} on`,
       ),
     );
     return parts.length > MAX_PARTS

@@ -98,12 +98,13 @@ export function createPlacing(app, memory, plot, geometry, onchange) {
 
   function words(became = "") {
     const {buffer, offset} = ghost ?? asked;
-    const at = `${clip(buffer.values[0], 32)} at byte ${exactText(offset)}`;
+    const nameOf = (other, characters) => tailOf(bufferName(app.data, other), characters);
+    const at = `${nameOf(buffer, 32)} at byte ${exactText(offset)}`;
     if (became) return `${at}: ${became}`;
     if (ghost.refusal)
       return (
         `${at}: refused, ${bytesText(ghost.refusal.overlap)} of it are ` +
-        `${clip(ghost.refusal.obstacle.values[0], 32)}`
+        nameOf(ghost.refusal.obstacle, 32)
       );
     const others = overlaps();
     const top = offset + buffer.size;
@@ -111,10 +112,10 @@ export function createPlacing(app, memory, plot, geometry, onchange) {
       return `${at}: free${top > memory.peak ? `, raises the peak to ${bytesText(top)}` : ""}`;
     const names = others
       .slice(0, MAX_OVERLAPS_NAMED)
-      .map((other) => clip(other.values[0], 24))
+      .map((other) => nameOf(other, 24))
       .join(", ");
     const pinned = others.find((other) => pins().has(other.id));
-    if (pinned) return `${at}: ${clip(pinned.values[0], 24)} is pinned there`;
+    if (pinned) return `${at}: ${nameOf(pinned, 24)} is pinned there`;
     const unnamed = others.length - MAX_OVERLAPS_NAMED;
     const more = unnamed > 0 ? ` and ${unnamed} more` : "";
     return `${at}: overlaps ${names}${more}, to be placed anew`;

@@ -79,7 +79,7 @@ export function sideContent({app, memory, peakStep, placing, buffer, note, choos
                   {
                     type: "button",
                     class: `worst${item === buffer ? " marked" : ""}`,
-                    title: `${item.values[0]}, ${lifeText(memory, item)}`,
+                    title: `${item.values[0]}, ${lifeText(app.data, memory, item)}`,
                     onclick: () => choose(item),
                   },
                   element("span", {class: "worst-name"}, tailOf(bufferName(app.data, item), 40)),
@@ -129,9 +129,11 @@ function leastPossible(memory) {
 const stepName = (app, {steps}, step) =>
   steps[step] === undefined ? String(step) : app.data.layerName(steps[step]);
 
-export const lifeText = (memory, buffer) =>
-  `live in steps ${buffer.first} to ${buffer.last - 1}: ${memory.steps[buffer.first] ?? ""} ` +
-  `to ${memory.steps[buffer.last - 1] ?? ""}`;
+// From the step that writes a buffer to the last one that reads it.
+export function lifeText(data, {steps}, {first, last}) {
+  const nameOf = (step) => (steps[step] === undefined ? "" : data.layerName(steps[step]));
+  return `live in steps ${first} to ${last - 1}: ${nameOf(first)} to ${nameOf(last - 1)}`;
+}
 
 const bufferFacts = (app, memory, buffer) =>
   element(
@@ -148,5 +150,5 @@ const bufferFacts = (app, memory, buffer) =>
       element("span", {class: "quiet-text"}, bytesText(buffer.size)),
     ),
     element("div", {}, `at byte ${exactText(buffer.offset)}, aligned to ${buffer.alignment}`),
-    element("div", {class: "quiet-text"}, lifeText(memory, buffer)),
+    element("div", {class: "quiet-text"}, lifeText(app.data, memory, buffer)),
   );

@@ -1,6 +1,8 @@
 // Spans, gaps and predictions of tracks on a canvas, and arrows from maker to reader.
 
 import {canvasText, familyOf, fittingText} from "../ground/plot.js";
+import {clip} from "../ground/scene.js";
+import {tailOf} from "../measures/column_names.js";
 import {firstAfter, isGap, spanText} from "./spans.js";
 
 export const AXIS_PIXELS = 20;
@@ -60,7 +62,7 @@ export function paintTracks(plot, context, {data, tracks, rows, view, scale, lin
       if (isGap(span)) paintGap(plot, context, hatch, span, row, left, right);
       else if (right >= painted + 0.5) {
         painted = right;
-        const texts = () => [spanText(span, (own) => data.layerName(own)), spanText(span)];
+        const texts = () => textsOf(span, data);
         const next = nextWork(spans, place); // it may begin earlier than this one ends
         const shown = next === null ? right : Math.min(right, x(next));
         paintBar(plot, context, colours(span), span, row, [left, right, shown], texts);
@@ -161,10 +163,18 @@ function paintBar(plot, context, [fill, edge], span, row, [left, right, shown], 
   const room = shown - left - EDGE_PIXELS;
   if (room < SHORTEST_LABEL - EDGE_PIXELS) return;
   context.fillStyle = plot.colour("text");
-  const [layer, own] = texts();
-  const whole = canvasText(layer);
-  const text = context.measureText(whole).width <= room ? whole : fittingText(context, own, room);
+  const [whole, name] = texts();
+  const isNamed = context.measureText(canvasText(name)).width <= room;
+  const text = isNamed
+    ? fittingText(context, whole, room)
+    : fittingText(context, name, room, span.operation ? tailOf : clip);
   context.fillText(text, left + 5, row.top + row.bar / 2);
+}
+
+// What a bar is called, with what it computes; and the name alone, which is cut where it is long.
+function textsOf(span, data) {
+  const layerName = (own) => data.layerName(own);
+  return [spanText(span, layerName), spanText({...span, label: ""}, layerName)];
 }
 
 // From the measured start on; what is longer than the time until the next launch ends in a tip.

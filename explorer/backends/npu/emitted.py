@@ -13,9 +13,8 @@ import dataclasses
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from explorer.backends.npu.network import Network, ValueAt
 from explorer.errors import ExplorerError, InputError
 from explorer.files import folder_written_at_once, write_whole
 from explorer.ir.unfolding import Unfolding
+from explorer.npu.layers.arrangement import Step, arranged_shape
 from explorer.npu.layers.tensors import alignment_bytes, channels_per_block
 from explorer.npu.layers.value_layout import Stored, lying_shape
 from explorer.runtime.npu import Simulation, simulate
@@ -37,7 +37,7 @@ from explorer.targets.npu.machine import Machine, describe
 PROGRAM, IMAGE, LAYOUT = "program.bin", "image.bin", "layout.json"
 PARTS = "parts.json"
 """Where a model has several parts: their order. Each of the machine's is a folder beside it."""
-VERSION = 1
+VERSION = 2
 MAX_LAYOUT_BYTES = 1 << 24
 STORED_TYPE = re.compile(r"u?int(?:4|8|16|32)")
 HINT = "explorer compile MODEL --target TARGET --emit DIR writes it anew"
@@ -84,8 +84,8 @@ def write_parts(parts: Sequence[Mapping[str, Any]], target: Target, folder: Path
 
 def _described(network: Network, name: str, base_bytes: int) -> dict[str, Any]:
     """Shape and type are the program's; in memory its numbers lie in blocks of channels, signed.
-    `read_as`: the shape by which they are arranged, where it is another one. `unfolded`: how
-    neighbouring positions of that are channels."""
+    `arranged`: reshapes and orders of axes that come before. `unfolded`: how neighbouring positions
+    of what these make are channels."""
     place, machine = network.values[name], network.machine
     stored = place.stored
     return {
@@ -96,11 +96,16 @@ def _described(network: Network, name: str, base_bytes: int) -> dict[str, Any]:
         "size_bytes": place.size_bytes(machine),
         "channels_height_width": list(stored.shape),
         "channels_per_block": channels_per_block(machine),
-        **({"read_as": list(stored.read_shape)} if stored.read_shape else {}),
+        **({"arranged": [_step(one) for one in stored.steps]} if stored.steps else {}),
         **({"unfolded": asdict(stored.unfolding)} if stored.unfolding else {}),
         "subtracted": stored.offset,
         "is_wide": stored.is_wide,
     }
+
+
+def _step(step: Step) -> dict[str, list[int]]:
+    name = "shape" if step.shape else "permutation"
+    return {name: list(getattr(step, name))}
 
 
 def machine_digest(machine: Machine) -> str:
@@ -241,8 +246,9 @@ def _place(entry: Mapping[str, Any], base: int, image_bytes: int, machine: Machi
     if STORED_TYPE.fullmatch(kind) is None:
         raise ValueError(f"the type of {name}")
     logical_shape = tuple(_count(n, 1) for n in entry["shape"])
-    read_shape = tuple(_count(n, 1) for n in entry.get("read_as", ()))
-    unfolding = _unfolding(entry, read_shape or logical_shape)
+    steps = tuple(_steps(entry, logical_shape))
+    read_shape = arranged_shape(logical_shape, steps)
+    unfolding = _unfolding(entry, read_shape)
     channels, height, width = (_count(n, 1) for n in entry["channels_height_width"])
     stored = Stored(
         name=name,
@@ -251,15 +257,10 @@ def _place(entry: Mapping[str, Any], base: int, image_bytes: int, machine: Machi
         shape=(channels, height, width),
         offset=_count(entry["subtracted"]),
         is_wide=bool(entry["is_wide"]),
-        read_shape=read_shape,
+        steps=steps,
         unfolding=unfolding,
     )
-    is_whole = prod(read_shape or logical_shape) == prod(logical_shape)
-    if (
-        not logical_shape
-        or not is_whole
-        or stored.shape != lying_shape(read_shape or logical_shape, unfolding)
-    ):
+    if not logical_shape or stored.shape != lying_shape(read_shape, unfolding):
         raise ValueError(f"the shape of {name}")
     bits = int(kind.lstrip("uint"))
     if stored.offset != (1 << bits - 1 if kind.startswith("u") else 0):
@@ -269,6 +270,17 @@ def _place(entry: Mapping[str, Any], base: int, image_bytes: int, machine: Machi
     if offset + place.size_bytes(machine) > image_bytes:
         raise ValueError(f"{name} in an image of {image_bytes} bytes")
     return place
+
+
+def _steps(entry: Mapping[str, Any], shape: tuple[int, ...]) -> Iterator[Step]:
+    """ValueError where a value of that shape cannot be arranged so."""
+    for fields in entry.get("arranged", ()):
+        given = {name: fields[name] for name in ("shape", "permutation") if name in fields}
+        step = Step(**{name: tuple(map(_count, numbers)) for name, numbers in given.items()})
+        if problem := step.problem(shape):
+            raise ValueError(f"how {_name(entry['name'])} is arranged: {problem}")
+        shape = step.result(shape)
+        yield step
 
 
 def _unfolding(entry: Mapping[str, Any], shape: tuple[int, ...]) -> Unfolding | None:

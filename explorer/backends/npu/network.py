@@ -245,7 +245,7 @@ class Network:
         own, shown = (self.values[name].stored for name in (view, self.views[view]))
         if shown.unfolding is not None and own.unfolding is None:
             return own.logical(shown.signed(array))
-        return array.reshape(own.logical_shape)
+        return own.restored(shown.viewed(array))
 
 
 def network_of(

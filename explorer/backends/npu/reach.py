@@ -1,13 +1,14 @@
 """What the reading of an operation depends on, as a value: two that are equal are read alike.
 
     reach = reach_of(op)
-    reach.key       the operation, what it reads through, and the types of what that reads
+    reach.key       the operation, what it reads through, types and order of what that reads
     reach.values    all values of these, in an order that equal keys share
 
 A layer reads through moves, conversions and sums (`explorer/npu/layers/from_operations.py`) and
 stops at every other value. So the key has the operations up to these values, with their properties
-and weights, and of the values themselves the types alone: a copy of the operation in another
-function, which reads an argument where the first one reads a transfer, has the same key.
+and weights, and of the values themselves the types and the order in which the host writes them
+alone: a copy of the operation in another function, which reads an argument where the first one
+reads a transfer, has the same key.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from explorer.ir.top.elementwise import BinaryOp
 from explorer.ir.top.linear.convolution import ConvOp
 from explorer.ir.top.linear.matmul import MatMulOp
 from explorer.ir.top.reductions.reduction import ReduceOp
+from explorer.npu.layers.arrangement import arrangement_of
 from explorer.npu.layers.computed_matrices import is_read_as_matrix
 from explorer.npu.layers.data_movement import MOVES
 
@@ -75,7 +77,7 @@ class _Walk:
             self.visit(owner)
         else:
             self.values[value] = len(self.values)
-            self.nodes.append(value.type)
+            self.nodes.append((value.type, arrangement_of(value)))
 
 
 def is_in_reach(op: Operation) -> bool:

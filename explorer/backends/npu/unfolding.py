@@ -25,7 +25,7 @@ from dataclasses import dataclass, field, replace
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import SSAValue
 
 from explorer.backends.npu.chosen_tiles import ChosenTiles
 from explorer.backends.npu.grouping import GroupLayers
@@ -37,12 +37,11 @@ from explorer.ir.operation import identity_of, set_identity, to_attribute
 from explorer.ir.rewriting import OVERRIDDEN, RecordedRewriter, Rewrite, RewriteOptions
 from explorer.ir.rewriting.copying import copy_operation
 from explorer.ir.rewriting.passes import KNOBS, EventLog, Pass
-from explorer.ir.top.casting import BitcastOp
 from explorer.ir.top.data import WeightOp
-from explorer.ir.top.movement.reshape import ReshapeOp
 from explorer.ir.types import element_type_of, static_shape, tensor_type
 from explorer.memory.planners import GreedyPlanner, Planner
 from explorer.npu.cost.prediction import predict
+from explorer.npu.layers.arrangement import is_written_by_host
 from explorer.npu.layers.convolution import Convolution
 from explorer.npu.layers.fields import described
 from explorer.npu.layers.layer import Layer, LayerError
@@ -260,17 +259,6 @@ class Candidate:
         choices = (NONE, *map(_text, self.forms))
         explanation = EXPLANATION if self.form is None else _explanation(self.form)
         return Knob(address, chosen, choices, self.reason or explanation)
-
-
-def is_written_by_host(value: SSAValue) -> bool:
-    """Whether it is an argument of a function, or a view of one, that nothing else reads."""
-    while value.has_one_use():
-        owner = value.owner
-        if isinstance(owner, BitcastOp) or (isinstance(owner, ReshapeOp) and owner.is_view):
-            value = owner.operands[0]
-        else:
-            return isinstance(owner, Block)
-    return False
 
 
 def _unfold_op(form: Unfolded, value: SSAValue) -> UnfoldOp:

@@ -7,8 +7,9 @@
 
 Tensors are still values; where each lies in global memory says `offset`. Layers are typed
 operations (`npu_layers.py`): npu.convolution, npu.matmul, npu.elementwise, npu.window, npu.softmax,
-npu.normalize, npu.transpose, npu.partition. An argument that the host writes in channels of
-neighbouring positions is read by `npu.unfold` (`npu_unfold.py`), a view.
+npu.normalize, npu.transpose, npu.partition. An argument that the host writes with its
+axes in another order is read by `npu.permute`, one with neighbouring positions as channels by
+`npu.unfold` (`npu_arranged.py`): both are views.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr
 from xdsl.ir import Dialect
 from xdsl.irdl import AnyOf, BaseAttr, irdl_op_definition, prop_def
 
+from explorer.ir.dialects.npu_arranged import PermuteOp, UnfoldOp
 from explorer.ir.dialects.npu_layers import LAYER_OPERATIONS, LayerOp, field_properties
 from explorer.ir.dialects.npu_operation import NpuOperation
-from explorer.ir.dialects.npu_unfold import UnfoldOp
 from explorer.ir.operation import LinesAttr, from_attribute
 
 ARGUMENT_OFFSETS = "npu.argument_offsets"
@@ -62,7 +63,7 @@ class InstructionsOp(NpuOperation):
         )
 
 
-Npu = Dialect("npu", [*LAYER_OPERATIONS.values(), UnfoldOp, InstructionsOp], [])
+Npu = Dialect("npu", [*LAYER_OPERATIONS.values(), PermuteOp, UnfoldOp, InstructionsOp], [])
 
 __all__ = [
     "ARGUMENT_OFFSETS",
@@ -72,6 +73,7 @@ __all__ = [
     "LayerOp",
     "Npu",
     "NpuOperation",
+    "PermuteOp",
     "UnfoldOp",
     "field_properties",
 ]

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import Operation
 
+from explorer.ir.dialects.npu_arranged import ArrangedOp
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.top.casting import BitcastOp, CastOp
 from explorer.ir.top.data import ReturnOp, WeightOp
@@ -60,8 +61,9 @@ class Fusion:
 
 
 def stays(op: TopOperation) -> bool:
-    """Whether nothing has to be computed for it: weights, the return, views of the same bytes."""
-    if isinstance(op, WeightOp | ReturnOp):
+    """Whether nothing has to be computed for it: weights, the return, views of the same bytes, or
+    of what the host writes."""
+    if isinstance(op, WeightOp | ReturnOp | ArrangedOp):
         return True
     return op.is_view and are_same_bytes(op.operands[0], op.results[0])
 

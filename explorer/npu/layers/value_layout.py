@@ -8,9 +8,9 @@
 Pictures [N, C, H, W] lie one below the other, as one of N x H rows; of all others the last axis are
 the channels, and the rest are positions. Both are the same bytes where height x width is the same.
 
-An argument of a function that a reshape alone reads lies as the reshape has it: the host writes
-numbers in any order, and nothing is moved. One that `npu.unfold` reads has channels of neighbouring
-positions.
+The host writes an argument of a function in any order. One that views alone read, each read by the
+next, lies as the last of them has it, and nothing is moved: reshapes, orders of axes
+(`npu.permute`), and neighbouring positions as channels (`npu.unfold`).
 """
 
 from __future__ import annotations
@@ -20,13 +20,9 @@ from functools import lru_cache
 from math import prod
 
 import numpy as np
-from xdsl.dialects import func
 from xdsl.dialects.builtin import IntegerType, Signedness, TensorType
-from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 
-from explorer.ir.dialects.npu_unfold import UnfoldOp
-from explorer.ir.top.casting import BitcastOp
-from explorer.ir.top.movement.reshape import ReshapeOp
 from explorer.ir.types import (
     QuantizedType,
     element_type_of,
@@ -35,6 +31,13 @@ from explorer.ir.types import (
     static_shape,
 )
 from explorer.ir.unfolding import Unfolding
+from explorer.npu.layers.arrangement import (
+    Steps,
+    arranged,
+    arranged_shape,
+    arrangement_of,
+    restored,
+)
 from explorer.npu.layers.layer import LayerError
 from explorer.npu.layers.tensors import Shape, Tensor
 from explorer.targets.npu.machine import Machine
@@ -55,8 +58,8 @@ class Stored:
     offset: int
     """What is subtracted of unsigned numbers so that they are signed."""
     is_wide: bool
-    read_shape: tuple[int, ...] = ()
-    """The logical shape by which numbers are arranged, where it is another one."""
+    steps: Steps = ()
+    """From the logical shape to the one by which numbers are arranged."""
     unfolding: Unfolding | None = None
     """Where neighbouring positions of the one picture of that shape are channels."""
     bits: int = 8
@@ -91,13 +94,25 @@ class Stored:
         """i64 of `shape` of a value of the program."""
         return self.arranged(array.astype(np.int64)) - self.offset
 
+    @property
+    def read_shape(self) -> tuple[int, ...]:
+        """The one by which numbers are arranged."""
+        return arranged_shape(self.logical_shape, self.steps)
+
+    def viewed(self, array: np.ndarray) -> np.ndarray:
+        """An array of the logical shape in `read_shape`."""
+        return arranged(array.reshape(self.logical_shape), self.steps)
+
+    def restored(self, array: np.ndarray) -> np.ndarray:
+        """The array of the logical shape that is viewed so."""
+        return restored(array, self.steps, self.logical_shape)
+
     def arranged(self, array: np.ndarray) -> np.ndarray:
         """An array of the logical shape in `shape`."""
-        read = self.read_shape or self.logical_shape
-        array = array.reshape(read)
+        array = self.viewed(array)
         if self.unfolding is not None:
             return self.unfolding.apply(array[0])
-        if _is_picture(read):
+        if _is_picture(array.shape):
             return array.swapaxes(0, 1).reshape(self.shape)
         return array.reshape(-1, self.shape[0]).T.reshape(self.shape)
 
@@ -105,7 +120,7 @@ class Stored:
         """The value of the program that has these signed numbers; where numbers do not lie in
         memory, because nothing reads them, it has padding."""
         found = numbers.reshape(self.shape) + self.offset
-        read = self.read_shape or self.logical_shape
+        read = self.read_shape
         if self.unfolding is not None:
             _, channels, height, width = read
             found = self.unfolding.undo(found, (channels, height, width))
@@ -114,7 +129,7 @@ class Stored:
             found = found.reshape(channels, count, *size).swapaxes(0, 1)
         else:
             found = found.reshape(self.shape[0], -1).T
-        return found.reshape(self.logical_shape).astype(self.element_type)
+        return self.restored(found).astype(self.element_type)
 
 
 def stored_form(value: SSAValue | Attribute, name: str = "") -> Stored:
@@ -130,55 +145,12 @@ def stored_form(value: SSAValue | Attribute, name: str = "") -> Stored:
     if not shape or 0 in shape:
         raise LayerError(f"a shape of {list(shape)} is no picture and has no channels")
     is_wide = storage.width.data == WIDE_BITS
-    read_shape, unfolding = _arrangement(value)
+    steps, unfolding = arrangement_of(value)
     return Stored(
-        name=name, logical_shape=shape, element_type=numpy_dtype(kind).name, read_shape=read_shape,
-        shape=lying_shape(read_shape or shape, unfolding), offset=_offset(storage),
+        name=name, logical_shape=shape, element_type=numpy_dtype(kind).name, steps=steps,
+        shape=lying_shape(arranged_shape(shape, steps), unfolding), offset=_offset(storage),
         is_wide=is_wide, unfolding=unfolding, bits=storage.width.data,
     )  # fmt: skip
-
-
-def _arrangement(value: SSAValue | Attribute) -> tuple[tuple[int, ...], Unfolding | None]:
-    """The shape that numbers are arranged by, and how the picture of that shape is unfolded: of an
-    argument of a function, and of views of it, that `npu.unfold` reads; else see `_read_shape`."""
-    unfold = _unfold_of(value)
-    if unfold is None:
-        return _read_shape(value), None
-    return static_shape(unfold.input), unfold.unfolding
-
-
-def _unfold_of(value: SSAValue | Attribute) -> UnfoldOp | None:
-    """What reads a value through views."""
-    if not isinstance(value, SSAValue):
-        return None
-    while (user := _only_user(value)) is not None:
-        if isinstance(user, UnfoldOp):
-            return user
-        if not (isinstance(user, BitcastOp) or (isinstance(user, ReshapeOp) and user.is_view)):
-            return None
-        value = user.results[0]
-    return None
-
-
-def _read_shape(value: SSAValue | Attribute) -> tuple[int, ...]:
-    """The shape that a reshape gives to an argument of a function that nothing else reads, perhaps
-    under another type; () where there is none."""
-    while isinstance(value, SSAValue) and isinstance(value.owner, BitcastOp):
-        value = value.owner.operands[0]
-    if not isinstance(value, BlockArgument) or not isinstance(value.block.parent_op(), func.FuncOp):
-        return ()
-    while (user := _only_user(value)) is not None:
-        if isinstance(user, ReshapeOp):
-            return static_shape(user.output) if user.is_view else ()
-        if not isinstance(user, BitcastOp):
-            return ()
-        value = user.results[0]
-    return ()
-
-
-def _only_user(value: SSAValue) -> Operation | None:
-    users = [use.operation for use in value.uses]
-    return users[0] if len(users) == 1 else None
 
 
 def lying_shape(shape: tuple[int, ...], unfolding: Unfolding | None = None) -> Shape:

@@ -64,7 +64,7 @@ def test_the_listing_is_the_program(folder):
         (LAYOUT, lambda data: data.replace(b'"outputs"', b'"output"'), "lacks or contradicts"),
         (LAYOUT, lambda data: data.replace(b'"offset_bytes": 0', b'"offset_bytes": 99999999'),
          "in an image of"),
-        (LAYOUT, lambda data: data.replace(b'"version": 1', b'"version": 2'), "not of version"),
+        (LAYOUT, lambda data: data.replace(b'"version": 2', b'"version": 1'), "not of version"),
     ],
 )  # fmt: skip
 def test_damage_is_refused_before_anything_runs(folder, tmp_path, file, change, message):

@@ -88,12 +88,12 @@ def test_files_say_how_an_input_is_arranged(tmp_path):
         c.backend.emit(c.passes, c.target, folder, 0)
     layout = json.loads((folder / LAYOUT).read_text())
     (entry,) = layout["inputs"]
-    assert (entry["shape"], entry["read_as"]) == (list(SHAPE), list(READ))
+    assert (entry["shape"], entry["arranged"]) == (list(SHAPE), [{"shape": list(READ)}])
     emitted = read_emitted(folder)
     (name,), (result,) = emitted.inputs, emitted.outputs
     outputs, _ = emitted.run({name: numbers()})
     np.testing.assert_array_equal(outputs[result], expected)
-    entry["read_as"] = [1, 6, 7, 4]
+    entry["arranged"] = [{"shape": [1, 6, 7, 4]}]
     (folder / LAYOUT).write_text(json.dumps(layout))
-    with pytest.raises(explorer.errors.InputError, match="the shape of"):
+    with pytest.raises(explorer.errors.InputError, match="another number of elements"):
         read_emitted(folder)

@@ -44,7 +44,7 @@ from explorer.ir.origins import sources_of
 from explorer.ir.rewriting import OVERRIDDEN, RecordedRewriter, Rewrite, RewriteOptions
 from explorer.ir.rewriting.passes import KNOBS, EventLog, Pass
 from explorer.ir.structure import operations, value_name
-from explorer.ir.top.data import ReturnOp, WeightOp
+from explorer.ir.top.data import ConvertLayoutOp, ReturnOp, TransferOp, WeightOp
 from explorer.ir.types import QuantizedType, element_type_of
 from explorer.memory.budget import refuse
 from explorer.memory.planners import GreedyPlanner, Planner
@@ -97,7 +97,7 @@ class TileLayers(Pass):
             _erase_unused(function, rewriter)
         rewriter.artifacts[KNOBS] = tuple(tiles.knobs) if own else ()
         rewriter.artifacts[SEARCHES_MADE] = tuple(tiles.records)
-        if not own and not _has_integers(rewriter.module):
+        if not own and _has_floats_alone(rewriter.module):
             raise NotQuantizedError(
                 f"{self.machine.name} computes with integers, and nothing in this model is "
                 "quantized",
@@ -239,13 +239,20 @@ def _problem(op: TopOperation, reason: str) -> str:
     return f"{identity_of(op)} (from {', '.join(sources_of(op))}): {reason}"
 
 
-def _has_integers(module: ModuleOp) -> bool:
-    return any(
-        isinstance(element_type_of(result), QuantizedType)
+def _has_floats_alone(module: ModuleOp) -> bool:
+    """Whether something is computed, and nothing is quantized: copies of inputs are no work."""
+    computed = [
+        op
         for op in operations(module)
+        if isinstance(op, TopOperation) and not isinstance(op, ConvertLayoutOp | TransferOp)
+    ]
+    kinds = [
+        element_type_of(result)
+        for op in computed
         for result in op.results
         if isinstance(result.type, TensorType)
-    )
+    ]
+    return bool(kinds) and not any(isinstance(kind, QuantizedType) for kind in kinds)
 
 
 def _erase_unused(function: func.FuncOp, rewriter: RecordedRewriter) -> None:

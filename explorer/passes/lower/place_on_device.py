@@ -84,13 +84,13 @@ class PlaceOnDevice(Pass):
         last = main.body.block.last_op
         assert isinstance(last, ReturnOp)
         block, weights = main.body.block, rewriter.weights
-        found = Partition((), {})
-        if self.has_host_parts or any(DEVICE in op.attributes for op in block.ops):
-            found = self._partition(block, weights)
         for index, output in enumerate(last.operands):
             if is_argument(output):
                 with events.rewrite("copy-input", last, COPY_REASON):
                     copy_output(last, index, rewriter)
+        found = Partition((), {})
+        if self.has_host_parts or any(DEVICE in op.attributes for op in block.ops):
+            found = self._partition(block, weights)
         if not found.reasons and all(piece.place == FIRST for piece in found.pieces):
             with events.rewrite("outline", last, f"the whole program runs on {self.device}"):
                 self._outline(main, last, rewriter)

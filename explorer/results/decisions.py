@@ -8,6 +8,7 @@
      "plan-memory/planner": "no-sharing", "plan-memory/budget_bytes": 65536,
      "plan-memory/flash_bytes": 1048576,          room for weights and code
      "plan-memory/pins": [["conv_1", 1024]],      buffers at given bytes of the arena
+     "arrange-inputs/permute/transpose_1": "none",   the machine transposes an input, not the host
      "tile-layers/search": "full",                how many tiles of each layer of an NPU are tried
      "tile-layers/conv_1/rows": 7,                what is chosen for the tiles of a layer
      "unfold-inputs/unfold/conv_1": "2x2",        2 x 2 neighbours become channels
@@ -41,6 +42,7 @@ PINS = f"{MEMORY}/pins"
 TILES = "tile-layers"
 SEARCH = f"{TILES}/search"
 GROUPS = "group-layers"
+ARRANGED = "arrange-inputs"
 UNFOLDED = "unfold-inputs"
 COMBINED = "combine-layers"
 SLICES = "slice-layers"

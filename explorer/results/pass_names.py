@@ -59,6 +59,7 @@ PassName = Literal[
     "reshape-floats",
     "stack-matrices",
     "widen-floats",
+    "arrange-inputs",
     "tile-layers",
     "unfold-inputs",
     "combine-layers",

@@ -1,6 +1,7 @@
 """NPUs that instructions drive: quantized layers in tiles, and a simulator that runs them.
 
 planning.py     where tensors lie in global memory
+arranging.py    arguments that the host writes as they are read
 passes.py       layers in tiles, at addresses, as instructions
 combining.py    elementwise layers that become the end of a convolution
 chosen_tiles.py   tiles by search and by decisions, as knobs
@@ -99,6 +100,7 @@ class NpuBackend(Backend):
         return processor_companion(target)
 
     def passes(self, lowering: Lowering) -> tuple[Pass, ...]:
+        from explorer.backends.npu.arranging import ArrangeInputs
         from explorer.backends.npu.combining import CombineLayers
         from explorer.backends.npu.grouping import GroupLayers
         from explorer.backends.npu.laying_out import LayOutConstants
@@ -114,6 +116,7 @@ class NpuBackend(Backend):
         if isinstance(refuses, RefusedLayers) and refuses.machine == machine:
             lowered = refuses.lowered
         return (
+            ArrangeInputs(machine, lowered),
             TileLayers(machine, lowered),
             UnfoldInputs(machine, lowered=lowered),
             CombineLayers(machine, lowered=lowered),

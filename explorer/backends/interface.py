@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from explorer.kernels.schedules import Machine
     from explorer.passes.lower.partition import Needs, Refuses
     from explorer.results import Launch, MemoryPlan, Program
-    from explorer.results.runs.counted import CountedRun
+    from explorer.results.runs.counted import CountedRun, MachineWork
     from explorer.runtime.assembly import KernelAssembly
     from explorer.runtime.assembly.functions import Disassembly
     from explorer.runtime.cache import ProgramKey
@@ -223,6 +223,10 @@ class Backend(Protocol):
     ) -> Mapping[str, int] | None:
         """Cycles of a run by operation, predicted of a compiled program; None where cycles are not
         counted."""
+        return None
+
+    def predicted_work(self, built: BuiltProgram) -> MachineWork | None:
+        """What the parts of a program do on a machine of instructions; None elsewhere."""
         return None
 
     def emit(

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from explorer.cli import arguments as options
 from explorer.cli.terminal import print_json, print_lines
 from explorer.results.levers import RISES, SHORT, UNITS
+from explorer.views.numbers import format_picojoules
 
 if TYPE_CHECKING:
     from explorer.results.levers import LeverOption, LeverRecord, LeversRecord
@@ -125,6 +126,8 @@ def amount(value: float, quantity: str) -> str:
         return f"{value:,.2f} s"
     if unit == "s":
         return f"{value * 1e6:,.1f} µs"
+    if unit == "pJ":
+        return format_picojoules(value)
     if unit == "dB":
         return f"{value:.1f} dB"
     return f"{value:,.0f} {unit}"

@@ -14,7 +14,16 @@ from typing import Literal, get_args
 from explorer.results.knobs import KnobValue
 
 Quantity = Literal[
-    "peak_bytes", "seconds", "weights_bytes", "code_bytes", "sqnr_db", "cycles", "compile_seconds"
+    "peak_bytes",
+    "seconds",
+    "weights_bytes",
+    "code_bytes",
+    "sqnr_db",
+    "cycles",
+    "traffic_bytes",
+    "energy_picojoules",
+    "macs",
+    "compile_seconds",
 ]
 QUANTITIES: tuple[Quantity, ...] = get_args(Quantity)
 SHORT: dict[str, Quantity] = {
@@ -24,6 +33,9 @@ SHORT: dict[str, Quantity] = {
     "code": "code_bytes",
     "dB": "sqnr_db",
     "cycles": "cycles",
+    "traffic": "traffic_bytes",
+    "energy": "energy_picojoules",
+    "macs": "macs",
     "compile": "compile_seconds",
 }
 """What the command line and the page call the quantities."""
@@ -34,6 +46,9 @@ UNITS: dict[str, str] = {
     "code_bytes": "bytes",
     "sqnr_db": "dB",
     "cycles": "cycles",
+    "traffic_bytes": "bytes",
+    "energy_picojoules": "pJ",
+    "macs": "MACs",
     "compile_seconds": "s",
 }
 RISES: tuple[str, ...] = ("sqnr_db",)

@@ -89,6 +89,30 @@ def test_code_is_known_once_the_program_was_opened():
     assert fresh.levers("code").value == size
 
 
+def test_work_of_a_machine_is_what_its_simulator_counts():
+    npu = explorer.compile(sample("roundings_int8"), target="mac-128")
+    counted = npu.profile().counted
+    assert counted is not None
+    assert find_levers(npu, "traffic_bytes").value == counted.bytes > 0
+    found = find_levers(npu, "energy_picojoules")
+    assert found.value == pytest.approx(counted.energy_picojoules, rel=1e-12)
+    assert "figures of the target" in found.value_source
+    forked = lambda decisions: npu.fork(decisions=decisions)  # noqa: E731
+    (grouped,) = predict_by_trials([lever("group-layers")], npu, "traffic_bytes", forked)
+    apart = npu.fork(decisions={"group-layers": False}).profile().counted
+    assert grouped.options[0].change == apart.bytes - counted.bytes > 0
+    assert any(one.address.startswith("tile-layers/") for one in npu.levers("traffic").levers)
+
+
+def test_arguments_of_kernels_are_the_traffic_of_a_processor(c: Compilation):
+    sizes = {kernel.name: kernel.bytes_moved for kernel in c.kernels.values()}
+    launched = sum(sizes[launch.kernel] for launch in c.program.launches)
+    assert c.levers("traffic").value == launched
+    energy = c.levers("energy")
+    assert (energy.value, energy.levers) == (None, ())
+    assert "no machine" in dict(energy.fixed)["energy"]
+
+
 def test_cycles_of_a_machine_with_instructions_are_predicted_before_it_runs():
     npu = explorer.compile(sample("roundings_int8"), target="tiny-8")
     found = find_levers(npu, "cycles")

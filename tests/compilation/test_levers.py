@@ -166,7 +166,12 @@ def test_the_most_helpful_come_first_and_other_targets_after_what_is_not_predict
         ("fuse-activation/fuse-unary", (True, False), "fired", set()),
         ("target/requantization.rounding", ("down", "up"), "", {"sqnr_db"}),
         ("target/optimize", ("speed", "size"), "", {"seconds", "code_bytes"}),
-        ("tile-layers/conv_1/rows", (1, 2), "", {"cycles", "peak_bytes"}),
+        (
+            "tile-layers/conv_1/rows",
+            (1, 2),
+            "",
+            {"cycles", "peak_bytes", "traffic_bytes", "energy_picojoules"},
+        ),
         ("compute-in-integers/rows/matmul1", ("float", "int8"), "", {"seconds", "sqnr_db"}),
         (
             "narrow-past/type/past.0",
@@ -197,6 +202,8 @@ def test_which_decisions_move_which_quantity(
         (9.25, "", "sqnr_db", "9.2 dB more"),
         (-1.0, "", "sqnr_db", "1.0 dB less (worse)"),
         (-3e-6, "", "seconds", "3.0 µs less"),
+        (2.5e6, "", "energy_picojoules", "2.5 µJ more (worse)"),
+        (-1024.0, "", "macs", "1,024 MACs less"),
     ],
 )
 def test_changes_in_words(change: float | None, also: str, quantity, words: str):

@@ -21,6 +21,10 @@ test("a number is found with its unit", () => {
     "1.3e-7",
     "11,076 cycles",
   ]);
+  assert.deepEqual(
+    found("12.5 M MACs, 900 MACs, 1 MAC, 3.6 µJ, 7 mJ, 57.8 MAC/cycle, 2 Jobs, 5 M"),
+    ["12.5 M MACs", "900 MACs", "1 MAC", "3.6 µJ", "7 mJ", "57.8", "2", "5 M"],
+  );
   assert.deepEqual(found("0"), ["0"]);
   assert.deepEqual(found(""), []);
 });
@@ -41,6 +45,9 @@ test("the unit says more than the place, which says more than bytes do", () => {
   assert.equal(quantityOf("", "It is a count."), "It is a count.");
   assert.equal(quantityOf("KiB", "constructor"), "peak_bytes");
   assert.equal(quantityOf("%", "cycles"), "cycles");
+  assert.equal(quantityOf("µJ", "cycles"), "energy_picojoules");
+  assert.equal(quantityOf("M MACs", "It is a count."), "macs");
+  assert.equal(quantityOf("KiB", "traffic_bytes"), "traffic_bytes");
   assert.equal(quantityOf("", ""), "");
   assert.equal(quantityOf("constructor", ""), "");
 });

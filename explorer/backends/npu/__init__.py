@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from explorer.kernels.schedules import Machine as LoopMachine
     from explorer.passes.lower.partition import Needs, Refuses
     from explorer.results import MemoryPlan, Program
-    from explorer.results.runs.counted import CountedRun
+    from explorer.results.runs.counted import CountedRun, MachineWork
     from explorer.runtime.cache import ProgramKey
     from explorer.runtime.devices import DeviceRecord
     from explorer.runtime.executable import Executable
@@ -159,6 +159,14 @@ class NpuBackend(Backend):
         steps = results[-1].artifacts.get(STEPS, {})
         assert isinstance(steps, dict)
         return predicted_layers(steps, describe(target))
+
+    def predicted_work(self, built: BuiltProgram) -> MachineWork | None:
+        from explorer.backends.npu.building import BuiltNetwork
+        from explorer.backends.npu.roofs import work_of_networks
+
+        parts = [built, *built.parts.values()]
+        mine = [part.network for part in parts if isinstance(part, BuiltNetwork)]
+        return work_of_networks([network for network in mine if network is not None])
 
     def emit(
         self, results: Sequence[PassResult], target: Target, folder: Path, base_bytes: int

@@ -22,7 +22,7 @@ from math import prod
 from explorer.backends.npu.network import Network
 from explorer.npu.cost.bounds import LayerBytes
 from explorer.npu.cost.steps import region_of
-from explorer.results.runs.counted import MemoryRate
+from explorer.results.runs.counted import MachineWork, MemoryRate
 from explorer.targets.npu.energy import MATRIX, VECTOR, figures
 from explorer.targets.npu.instructions import Instruction, Load, Loop, Multiply, RowLoop, Transfer
 from explorer.targets.npu.machine import Machine
@@ -57,6 +57,17 @@ def work_of(instructions: Sequence[Instruction], machine: Machine) -> Work:
         elif isinstance(op, Loop):
             _add_vectors(work, op, machine)
     return work
+
+
+def work_of_networks(networks: Sequence[Network]) -> MachineWork:
+    """The traffic and the energy of all layers."""
+    traffic, energy = 0, 0.0
+    for network in networks:
+        for section in network.sections:
+            work = work_of(section.instructions, network.machine)
+            traffic += work.memory_bytes.total()
+            energy += sum(picojoules for _, picojoules in energy_of(work, network.machine))
+    return MachineWork(traffic_bytes=traffic, energy_picojoules=energy)
 
 
 def _add_transfer(work: Work, op: Transfer, machine: Machine) -> None:

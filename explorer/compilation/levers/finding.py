@@ -34,6 +34,11 @@ from explorer.results.levers import (
 )
 from explorer.results.names import near_name
 
+OF_MACHINES: tuple[Quantity, ...] = ("cycles", "energy_picojoules")
+"""Quantities that only a machine of instructions has."""
+OF_TILES: tuple[Quantity, ...] = ("cycles", "traffic_bytes", "energy_picojoules")
+"""Quantities of which tiles decide first."""
+
 
 def quantity_named(name: str) -> Quantity:
     """The quantity, by its name or its short one. InputError where there is none."""
@@ -69,9 +74,11 @@ def find_levers(
         levers += weight_levers(compiled)
     elif quantity == "compile_seconds":
         levers += compile_levers(compiled)
-    if quantity != "cycles" or is_npu(compiled):
+    if quantity not in OF_MACHINES or is_npu(compiled):
         levers += other_levers(compiled, quantity, {lever.address for lever in levers})
-    if quantity == "cycles":  # buffers of a layer, its other choices, then what is about all of it
+    if (
+        is_npu(compiled) and quantity in OF_TILES
+    ):  # buffers of a layer, its other choices, then what is about all of it
         levers.sort(key=lambda lever: (not lever.of, "buffers" not in lever.title))
     levers = list(predict_by_trials(levers, compiled, quantity, None if only_budgets else fork))
     levers += options_outside(compiled, quantity, 1 if profile is None else profile.threads)
@@ -144,9 +151,23 @@ def _value(
             predicted,
             "not counted: profile it" if predicted is None else "predicted, not counted",
         )
+    if quantity == "macs":
+        return quantity_of(compiled, quantity), "operations of the program after the last pass"
+    if quantity in ("traffic_bytes", "energy_picojoules"):
+        return quantity_of(compiled, quantity), _source_of_work(compiled, quantity)
     if compiled.code_bytes is not None:
         return float(compiled.code_bytes), "the program as it was compiled for this machine"
     return None, "not compiled to machine code yet: run it, or `explorer package` counts it"
+
+
+def _source_of_work(compiled: Compiled, quantity: Quantity) -> str:
+    """Where traffic or energy comes from, or why there is none."""
+    if is_npu(compiled):
+        figures = ", at the figures of the target" if quantity == "energy_picojoules" else ""
+        return f"counted in the instructions{figures}"
+    if quantity == "energy_picojoules":
+        return f"target {compiled.target.name} states no energy"
+    return "arguments of all launches, each once: caches decide what memory has to move"
 
 
 def is_npu(compiled: Compiled) -> bool:
@@ -156,8 +177,11 @@ def is_npu(compiled: Compiled) -> bool:
 
 def _fixed(compiled: Compiled, quantity: Quantity) -> Iterable[tuple[str, str]]:
     """What a person may look for, and why it cannot be moved."""
-    if quantity == "cycles" and not is_npu(compiled):
-        yield "cycles", f"target {compiled.target.name} has no machine of which cycles are counted"
+    if quantity in OF_MACHINES and not is_npu(compiled):
+        what = "cycles" if quantity == "cycles" else "energy"
+        yield what, f"target {compiled.target.name} has no machine of which it is counted"
+    if quantity == "macs":
+        yield "layers of the model", "the file has them: another architecture has others"
     if quantity == "seconds" and not compiled.backend.runs_loops:
         yield "kernels", f"target {compiled.target.name} runs instructions, not scheduled loops"
     if quantity == "peak_bytes":

@@ -19,12 +19,14 @@ from explorer.results import Knob
 from explorer.results.decisions import HOST, ORDER, TARGET, place_of
 from explorer.results.levers import LeverOption, LeverRecord, Quantity
 
-OF_PASSES: tuple[Quantity, ...] = ("seconds", "peak_bytes", "code_bytes", "cycles")
+OF_WORK: tuple[Quantity, ...] = ("cycles", "traffic_bytes", "energy_picojoules")
+"""What instructions of an accelerator decide; traffic of kernels as well."""
+OF_PASSES: tuple[Quantity, ...] = ("seconds", "peak_bytes", "code_bytes", "macs", *OF_WORK)
 """Quantities that a pass over the program can move."""
 NUMERIC_PASSES = ("round-weights", "correct-bias", "equalize-layers", "smooth-activations")
 """Passes that change numbers of a quantized program."""
 OF_FIELDS: Mapping[str, tuple[Quantity, ...]] = {
-    TARGET: ("seconds", "peak_bytes", "code_bytes", "cycles"),
+    TARGET: ("seconds", "peak_bytes", "code_bytes", *OF_WORK),
     f"{TARGET}/vector_floats": ("seconds", "peak_bytes", "code_bytes"),
     f"{TARGET}/optimize": ("seconds", "code_bytes"),
     f"{TARGET}/layout.channel_block": ("seconds", "peak_bytes"),
@@ -83,17 +85,17 @@ def moves(knob: Knob, quantity: Quantity) -> bool:
     if head == ScheduleLoops.name:
         return quantity in ("seconds", "code_bytes") and place.title == "schedule"
     if head == AssignLayouts.name:
-        return quantity in ("seconds", "peak_bytes")
+        return quantity in ("seconds", "peak_bytes", "traffic_bytes")
     if address.startswith(f"{ComputeInIntegers.name}/{ROWS}/"):
         return quantity in ("seconds", "sqnr_db")
     if address.startswith(f"{NarrowPast.name}/{ORDER_OF_ROWS}/"):
         return quantity == "seconds"
     if address.startswith(f"{NarrowPast.name}/{TYPE}/"):
-        return quantity in ("seconds", "peak_bytes", "sqnr_db")
+        return quantity in ("seconds", "peak_bytes", "traffic_bytes", "sqnr_db")
     # Decisions of an accelerator's passes: tiles, buffers, groups.
     return (
         place.group not in ("rule", "memory")
-        and quantity in ("cycles", "peak_bytes")
+        and quantity in ("peak_bytes", *OF_WORK)
         and ("/" in address and knob.choices != (True, False))
     )
 

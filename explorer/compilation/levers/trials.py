@@ -28,6 +28,9 @@ SOURCES: dict[Quantity, str] = {
     "peak_bytes": "the memory plan of the program that the passes make of it",
     "seconds": "the cost model, for the program that the passes make of it",
     "cycles": "the predicted cycles of the program that the passes make of it",
+    "traffic_bytes": "the bytes that the program moves which the passes make of it",
+    "energy_picojoules": "the instructions of that program, at the figures of the target",
+    "macs": "the operations of the program that the passes make of it",
     "weights_bytes": "the weights of the program that the passes make of it",
     "code_bytes": "the characters of the printed code, at as many bytes each as now",
     "compile_seconds": "the time that the passes take",
@@ -114,6 +117,10 @@ def quantity_of(compiled: Compiled, quantity: Quantity, of: Compiled | None = No
         return float(compiled.program.weights_bytes)
     if quantity == "seconds":
         return predicted_seconds(compiled)
+    if quantity == "macs":
+        return float(compiled.final.macs)
+    if quantity in ("traffic_bytes", "energy_picojoules"):
+        return _work(compiled, quantity)
     if quantity == "cycles":
         found = compiled.backend.predicted_cycles(list(compiled.passes), compiled.target)
         return None if not found else float(sum(found.values()))
@@ -123,6 +130,19 @@ def quantity_of(compiled: Compiled, quantity: Quantity, of: Compiled | None = No
             return None
         return opened.code_bytes * _characters(compiled) / max(1, _characters(opened))
     return None
+
+
+def _work(compiled: Compiled, quantity: Quantity) -> float | None:
+    """Bytes or picojoules of an NPU's instructions. Elsewhere the bytes of all arguments of
+    kernels, which is the least that moves, and no energy."""
+    done = compiled.backend.predicted_work(compiled.built)
+    if done is not None:
+        is_traffic = quantity == "traffic_bytes"
+        return float(done.traffic_bytes) if is_traffic else done.energy_picojoules
+    sizes = {kernel.name: kernel.bytes_moved for kernel in compiled.program.kernels}
+    if quantity == "energy_picojoules" or not sizes:
+        return None
+    return float(sum(sizes.get(launch.kernel, 0) for launch in compiled.program.launches))
 
 
 def _characters(compiled: Compiled) -> int:

@@ -227,6 +227,15 @@ class SearchedLayer:
 
 
 @dataclass(frozen=True, kw_only=True)
+class MachineWork:
+    """What the instructions of a program do, which is known without running them."""
+
+    traffic_bytes: int
+    """Between global memory and scratchpads, micro-operations included."""
+    energy_picojoules: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class CountedRun:
     """Sums over all parts of a program that run on the machine."""
 

@@ -59,14 +59,14 @@ def _columns(peak: float) -> tuple[Column, ...]:
             title="FLOPs",
             format="amount",
             hint="of all launches, as the time is",
-            moves="seconds",
+            moves="macs",
         ),
         Column(
             key="bytes",
             title="bytes",
             format="bytes",
             hint="sizes of all arguments: the least traffic",
-            moves="seconds",
+            moves="traffic_bytes",
         ),
         Column(
             key="intensity",

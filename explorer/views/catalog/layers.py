@@ -75,14 +75,14 @@ COLUMNS = (
         title="bytes",
         format="bytes",
         hint="between global memory and scratchpads",
-        moves="cycles",
+        moves="traffic_bytes",
     ),
     Column(
         key="energy",
         title="energy",
         format="picojoules",
         hint="of engines, scratchpads and memories, by the target's figures or estimates",
-        moves="cycles",
+        moves="energy_picojoules",
     ),
     Column(
         key="of_roof",
@@ -105,7 +105,7 @@ COLUMNS = (
         format="bytes",
         hint="of its result, which stays on the chip until its last reader has run",
         is_for_page=True,
-        moves="cycles",
+        moves="traffic_bytes",
     ),
 )
 MAX_USES = 24

@@ -223,7 +223,7 @@ export function passesPane(app) {
       pass.worst === null ? null : [" · ", fact("sqnr_db", `worst tensor ${judgedText(pass)}`)],
     );
     data.measures().then(({macs}) => {
-      if (macs[index]) line.append(" · ", fact(FIXED.passes, `${amountText(macs[index])} MACs`));
+      if (macs[index]) line.append(" · ", fact("macs", `${amountText(macs[index])} MACs`));
     });
     host.append(line);
     if (!pass.rewrites && !pass.declined) {

@@ -3,7 +3,7 @@
 // levers = {quantity, unit, rises, value, levers: [{address, group, of, title, value, options:
 //           [{value, decisions: [[address, value]], change, also}], source, why, commands}], fixed}
 
-import {bytesText, decode, exactText, secondsText} from "./numbers.js";
+import {bytesText, decode, exactText, picojoulesText, secondsText} from "./numbers.js";
 
 export const QUANTITIES = {
   peak_bytes: "peak memory",
@@ -12,6 +12,9 @@ export const QUANTITIES = {
   code_bytes: "code size",
   sqnr_db: "decibels against the source",
   cycles: "cycles",
+  traffic_bytes: "traffic",
+  energy_picojoules: "energy",
+  macs: "multiply-accumulates",
   compile_seconds: "the time to compile",
 };
 // Why no decision moves a number.
@@ -32,6 +35,8 @@ export function amountOf(quantity, value) {
   if (quantity === "sqnr_db")
     return Number.isFinite(value) ? `${Number(value.toFixed(1))} dB` : "equal";
   if (quantity === "cycles") return `${exactText(Math.round(value))} cycles`;
+  if (quantity === "energy_picojoules") return picojoulesText(value);
+  if (quantity === "macs") return `${exactText(Math.round(value))} MACs`;
   return bytesText(value);
 }
 

@@ -66,13 +66,13 @@ export const COLUMNS = [
     quantity: "sqnr_db",
   },
   {id: "cycles", title: "cycles", value: counted(0), text: exactText, quantity: "cycles"},
-  {id: "traffic", title: "traffic", value: counted(1), text: bytesText, quantity: "cycles"},
+  {id: "traffic", title: "traffic", value: counted(1), text: bytesText, quantity: "traffic_bytes"},
   {
     id: "energy",
     title: "energy",
     value: counted(2),
     text: picojoulesText,
-    quantity: "cycles",
+    quantity: "energy_picojoules",
   },
   {
     id: "compile",

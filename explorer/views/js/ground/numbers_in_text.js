@@ -5,7 +5,6 @@ import {QUANTITIES} from "./lever_words.js";
 const NUMBER = "(?<![\\w.:/[\\u2044-])[-−+]?\\d[\\d,]*(?:\\.\\d+)?(?:e[-+]?\\d+)?";
 const UNITS = "%|×|dB|(?:[kMGT] )?MACs?|[pnµm]?J|ns|µs|ms|s|B|[KMG]iB|bytes?|cycles?";
 const UNIT = `(?:\\s?(${UNITS}|k|M|GFLOP/s|GB/s))?`;
-  "(?:\\s?(%|×|dB|(?:[kMGT] )?MACs?|[pnµm]?J|ns|µs|ms|s|B|[KMG]iB|bytes?|cycles?|k|M|GFLOP/s|GB/s))?";
 const AMOUNT = new RegExp(`${NUMBER}${UNIT}(?![\\w\\]:/]|[.]\\w)`, "g");
 const QUANTITY_OF_UNIT = {
   dB: "sqnr_db",

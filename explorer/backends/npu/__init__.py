@@ -1,7 +1,7 @@
 """NPUs that instructions drive: quantized layers in tiles, and a simulator that runs them.
 
 planning.py     where tensors lie in global memory
-arranging.py    arguments that the host writes as they are read
+arranging.py    arguments and results that the host writes and reads as they lie
 passes.py       layers in tiles, at addresses, as instructions
 combining.py    elementwise layers that become the end of a convolution
 chosen_tiles.py   tiles by search and by decisions, as knobs

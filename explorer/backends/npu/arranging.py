@@ -1,18 +1,19 @@
-"""Arguments that a program only moves: the host writes them as they are read.
+"""Arguments and results that a program only moves: the host writes and reads them as they lie.
 
     %1 = top.transpose(%x) {permutation = [0, 3, 1, 2]}
     %conv1 = top.conv(%1, ...)
  => %1 = npu.permute(%x) {permutation = [0, 3, 1, 2]}         a view: these are the bytes
 
-The host copies an argument into global memory number by number in any case. Views may lie between
-the argument and the transposition, and reshapes after it are views, too. One that other operations
-read, or an argument that they read, keeps its layers, and so does one that layers read through
-where these take fewer cycles so. `arrange-inputs/permute/transpose1` is "host" or "none".
+The host copies an argument into global memory number by number in any case, and a result out of it:
+what is transposed last is read so. Views may lie between the two, and reshapes next to them are
+views, too. An argument that other operations read keeps its layers, and so does a result that
+layers read, and what layers read through where these take fewer cycles so.
+`arrange-inputs/permute/transpose1` is "host" or "none".
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from xdsl.dialects import func
@@ -22,6 +23,7 @@ from xdsl.ir import Operation, SSAValue
 from explorer.backends.npu.lowered import LoweredLayers
 from explorer.errors import InputError
 from explorer.ir.dialects.npu import PermuteOp
+from explorer.ir.dialects.npu_arranged import readers_behind_views
 from explorer.ir.functions.calls import functions_on
 from explorer.ir.operation import TopOperation, identity_of, set_identity
 from explorer.ir.rewriting import OVERRIDDEN, RecordedRewriter, Rewrite, RewriteOptions
@@ -43,11 +45,15 @@ from explorer.targets.npu.machine import Machine
 
 RULE, BY_HOST, NONE = "permute", "host", "none"
 EXPLANATION = "layer(transpose(x))   =>   layer(x): the host writes x with its axes in that order"
+EXPLANATION_OF_RESULT = (
+    "transpose(layer(x))   =>   layer(x): the host reads the result with its axes in that order"
+)
 
 
 @dataclass(frozen=True)
 class ArrangeInputs(Pass):
-    """Transpositions of arguments become views: the host writes the numbers in that order."""
+    """Transpositions of arguments and of results become views: the host writes or reads the
+    numbers in that order."""
 
     machine: Machine
     lowered: LoweredLayers = field(compare=False, repr=False)
@@ -58,18 +64,17 @@ class ArrangeInputs(Pass):
         events = EventLog(self.name, rewriter)
         knobs: list[Knob] = []
         for function in functions_on(rewriter.module, self.machine.name):
-            for op in list(function.body.block.ops):
-                if not isinstance(op, TransposeOp) or not moves_argument(op) or stays(op):
-                    continue
+            for op in _candidates(function):
+                explanation = EXPLANATION if moves_argument(op) else EXPLANATION_OF_RESULT
                 address = events.address(RULE, op)
                 reason = self._reason(op, function, rewriter, options.decision(address), address)
-                choices = (NONE,) if problem_of_argument(op) else (NONE, BY_HOST)
+                choices = (NONE,) if _problem_of_place(op) else (NONE, BY_HOST)
                 chosen = NONE if reason else BY_HOST
-                knobs.append(Knob(address, chosen, choices, reason or EXPLANATION))
+                knobs.append(Knob(address, chosen, choices, reason or explanation))
                 if reason:
-                    events.decline(RULE, op, reason, EXPLANATION)
+                    events.decline(RULE, op, reason, explanation)
                     continue
-                with events.rewrite(RULE, op, EXPLANATION):
+                with events.rewrite(RULE, op, explanation):
                     permute(op, rewriter)
         rewriter.artifacts[KNOBS] = tuple(knobs)
         return events.rewrites
@@ -79,7 +84,7 @@ class ArrangeInputs(Pass):
         address: str,
     ) -> str:  # fmt: skip
         """Why it stays as it is."""
-        reason = problem_of_argument(op) or width_problem(op.input, self.machine)
+        reason = _problem_of_place(op) or width_problem(op.input, self.machine)
         if asked in (False, NONE):
             reason = reason or OVERRIDDEN
             if reason is OVERRIDDEN and (problem := self._problem(op, rewriter.weights)):
@@ -106,9 +111,12 @@ class ArrangeInputs(Pass):
             return error.message
 
     def _more(self, op: TransposeOp, function: func.FuncOp, rewriter: RecordedRewriter) -> str:
-        """How many cycles more all layers take by themselves without it; empty where they do not.
-        None are compared where it has a layer of its own, which is saved."""
-        if not is_read_through(op):
+        """How many cycles more all layers take by themselves without it, and without those that
+        move the same numbers further; empty where they do not. None are compared where it has a
+        layer of its own, which is saved."""
+        maker = op.input.owner
+        is_through = isinstance(maker, TopOperation) and is_read_through(maker)
+        if not is_read_through(op) and not is_through:
             return ""
         try:
             before = self._cycles(function, rewriter.weights)
@@ -118,7 +126,8 @@ class ArrangeInputs(Pass):
         tried = RecordedRewriter(ModuleOp([trial]), rewriter.weights, rewriter.names.copy())
         same = next(one for one in trial.body.block.ops if identity_of(one) == identity_of(op))
         assert isinstance(same, TransposeOp)
-        permute(same, tried)
+        for one in [same, *_next_in_row(same)]:
+            permute(one, tried)
         try:
             after = self._cycles(trial, rewriter.weights)
         except LayerError as error:
@@ -138,6 +147,43 @@ class ArrangeInputs(Pass):
         return total
 
 
+def _candidates(function: func.FuncOp) -> Iterator[TransposeOp]:
+    """Those of arguments from the first one on, then those of results from the last one on: each is
+    a view by the time that the next one is looked at."""
+    ops = [op for op in function.body.block.ops if isinstance(op, TransposeOp)]
+    rest = dict.fromkeys(ops)
+    for op in ops:
+        if moves_argument(op):
+            del rest[op]
+            if not stays(op):
+                yield op
+    for op in reversed(rest):
+        if not stays(op) and is_returned(op):
+            yield op
+
+
+def _next_in_row(op: TransposeOp) -> list[TransposeOp]:
+    """The transpositions that only views lie between: after it where it moves an argument, else
+    before it."""
+    found: list[TransposeOp] = []
+    one: Operation = op
+    is_forward = moves_argument(op)
+    while True:
+        value = one.results[0] if is_forward else one.operands[0]
+        if not value.has_one_use():
+            return found
+        after = next(use.operation for use in value.uses) if is_forward else value.owner
+        is_moved = isinstance(after, TransposeOp) or (
+            isinstance(after, Operation) and is_view_by_host(after)
+        )
+        if not is_moved:
+            return found
+        assert isinstance(after, Operation)
+        one = after
+        if isinstance(one, TransposeOp):
+            found.append(one)
+
+
 def permute(op: TransposeOp, rewriter: RecordedRewriter) -> None:
     made = PermuteOp.make([op.input], permutation=op.get("permutation"))
     set_identity(made, identity_of(op))
@@ -150,6 +196,24 @@ def moves_argument(op: TransposeOp) -> bool:
     while isinstance(value.owner, Operation) and is_view_by_host(value.owner):
         value = value.owner.operands[0]
     return not isinstance(value.owner, Operation)
+
+
+def is_returned(op: Operation) -> bool:
+    """Whether it, or what is moved of it, is a result of the function."""
+    users = [use.operation for result in op.results for use in result.uses]
+    return any(
+        isinstance(user, ReturnOp)
+        or ((isinstance(user, TransposeOp) or is_view_by_host(user)) and is_returned(user))
+        for user in users
+    )
+
+
+def _problem_of_place(op: TransposeOp) -> str:
+    """Why the host neither writes nor reads what is transposed in that order."""
+    if moves_argument(op):
+        return problem_of_argument(op)
+    others = ", ".join(map(identity_of, readers_behind_views(op)))
+    return f"its result is read as it is by {others}" if others else ""
 
 
 def problem_of_argument(

@@ -20,6 +20,7 @@ from explorer.ir.top.movement.transpose import TransposeOp
 from explorer.ir.types import QuantizedType, element_type_of, is_float_dtype, numpy_dtype
 from explorer.ir.weights import Weights
 from explorer.npu.layers.arrangement import is_view_by_host
+from explorer.npu.layers.data_movement import MOVES
 from explorer.npu.layers.from_operations import view_problem
 from explorer.npu.layers.fusion import is_read_through, stays
 from explorer.npu.layers.layer import LayerError
@@ -97,8 +98,10 @@ class RefusedLayers:
 
     def _is_arranged(self, op: TopOperation, weights: Weights) -> bool:
         """Whether it is one of the views and transpositions of what the host writes, of which the
-        machine computes something."""
+        machine computes something, or of what the machine computes, which the host reads."""
         if isinstance(op, TransposeOp):
+            if self._is_read_by_host(op, weights):
+                return True
             is_read = any(self._is_computed(use.operation, weights) for use in op.output.uses)
             return is_read and not problem_of_argument(op, partial(self._is_given, weights))
         if not is_view_by_host(op) or not op.operands[0].has_one_use():
@@ -114,6 +117,30 @@ class RefusedLayers:
         if not isinstance(op, TopOperation) or isinstance(op, ReturnOp | TransferOp):
             return False
         return not self(op, weights)
+
+    def _is_read_by_host(self, op: TransposeOp, weights: Weights) -> bool:
+        """Whether the machine computes what is transposed, perhaps after views, and reads nothing
+        of the result."""
+        if not self._is_end(op, weights):
+            return False
+        maker = op.input.owner
+        while isinstance(maker, TransposeOp) or (
+            isinstance(maker, Operation) and is_view_by_host(maker)
+        ):
+            maker = maker.operands[0].owner
+        if not isinstance(maker, TopOperation) or isinstance(maker, (TransferOp, *MOVES)):
+            return False
+        return not self(maker, weights)
+
+    def _is_end(self, op: Operation, weights: Weights) -> bool:
+        """Whether the machine neither computes nor moves anything of its result."""
+        users = [use.operation for result in op.results for use in result.uses]
+        return bool(users) and all(
+            self._is_end(user, weights)
+            if isinstance(user, TransposeOp) or is_view_by_host(user)
+            else not self._is_computed(user, weights)
+            for user in users
+        )
 
     def _is_given(self, weights: Weights, op: TransposeOp) -> bool:
         """Whether the host writes what is transposed, or moved before, for that reader alone."""

@@ -8,8 +8,8 @@
 Tensors are still values; where each lies in global memory says `offset`. Layers are typed
 operations (`npu_layers.py`): npu.convolution, npu.matmul, npu.elementwise, npu.window, npu.softmax,
 npu.normalize, npu.transpose, npu.partition. An argument that the host writes with its
-axes in another order is read by `npu.permute`, one with neighbouring positions as channels by
-`npu.unfold` (`npu_arranged.py`): both are views.
+axes in another order is read by `npu.permute`, which makes results that it reads so, too; one with
+neighbouring positions as channels is read by `npu.unfold` (`npu_arranged.py`). Both are views.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a host writes otherwise than a program means it, as operations: views of arguments."""
+"""What a host writes or reads otherwise than a program means it, as operations that are views."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from explorer.ir.unfolding import Picture, Unfolding
 
 
 class ArrangedOp(TopOperation):
-    """A view of an argument whose numbers the host writes in the order of the result. Views may lie
-    between the two."""
+    """A view of an argument whose numbers the host writes in the order of the result, or of a
+    result that it reads so. Views may lie between the two."""
 
     FAMILY: ClassVar[str] = "movement"
     KEEPS_FINITE: ClassVar[bool] = True
@@ -26,11 +26,11 @@ class ArrangedOp(TopOperation):
 
     @property
     def is_view(self) -> bool:
-        """The bytes of the argument are those of the result."""
+        """The bytes of the operand are those of the result."""
         return True
 
     def verify_(self) -> None:
-        problem = self._problem() or _problem_of_argument(self.operands[0])
+        problem = self._problem() or self._problem_of_place()
         if problem:
             raise VerifyException(f"{self.name} {identity_of(self)}: {problem}")
         super().verify_()
@@ -39,10 +39,14 @@ class ArrangedOp(TopOperation):
         """Of its fields and the shape of its operand."""
         raise NotImplementedError
 
+    def _problem_of_place(self) -> str:
+        return _problem_of_argument(self.operands[0])
+
 
 @irdl_op_definition
 class PermuteOp(ArrangedOp):
-    """The axes of an argument in another order: axis a of the result is axis permutation[a]."""
+    """The axes of an argument, or of a result of the function, in another order: axis a of the
+    result is axis permutation[a]."""
 
     name = "npu.permute"
 
@@ -67,6 +71,10 @@ class PermuteOp(ArrangedOp):
         order, rank = self.get("permutation"), len(static_shape(self.input))
         is_order = sorted(order) == list(range(rank))
         return "" if is_order else f"{list(order)} is no order of {rank} axes"
+
+    def _problem_of_place(self) -> str:
+        is_result = any(self.output.uses) and not readers_behind_views(self)
+        return "" if is_result else super()._problem_of_place()
 
 
 @irdl_op_definition
@@ -115,6 +123,17 @@ class UnfoldOp(ArrangedOp):
     def _picture(self) -> Picture:
         _, channels, height, width = static_shape(self.input)
         return channels, height, width
+
+
+def readers_behind_views(op: Operation) -> list[Operation]:
+    """What reads an operation, or views of it, and is neither a view nor the function's return."""
+    found: list[Operation] = []
+    for user in dict.fromkeys(use.operation for result in op.results for use in result.uses):
+        if isinstance(user, TopOperation) and user.is_view:
+            found += readers_behind_views(user)
+        elif user.name != "top.return":
+            found.append(user)
+    return found
 
 
 def _problem_of_argument(value: SSAValue) -> str:

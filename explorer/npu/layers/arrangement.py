@@ -1,4 +1,4 @@
-"""In which order the host writes an argument of a function: that of the last view of it.
+"""In which order the host writes an argument of a function, and reads a result of it.
 
 steps, unfolding = arrangement_of(value)     ({reshape 1, 8, 8, 3}, {permute 0, 3, 1, 2}), None
 arranged(x, steps)                           [1, 3, 8, 8]
@@ -77,9 +77,12 @@ def arranged_shape(shape: tuple[int, ...], steps: Steps) -> tuple[int, ...]:
 
 def arrangement_of(value: SSAValue | Attribute) -> tuple[Steps, Unfolding | None]:
     """Of an argument of a function, and of views of it, that views alone read: the steps to the
-    last of them, and how the picture there is unfolded. Nothing of other values."""
-    if not isinstance(value, SSAValue) or not is_written_by_host(value):
+    last of them, and how the picture there is unfolded. Of views of what is computed, behind an
+    order of axes: the steps back to its operand. Nothing of other values."""
+    if not isinstance(value, SSAValue):
         return (), None
+    if not is_written_by_host(value):
+        return _steps_back(value), None
     shape, steps = static_shape(value), list[Step]()
     while (user := _only_user(value)) is not None:
         if isinstance(user, UnfoldOp):
@@ -92,6 +95,21 @@ def arrangement_of(value: SSAValue | Attribute) -> tuple[Steps, Unfolding | None
             steps.append(Step(shape=static_shape(user.output)))
         value = user.results[0]
     return _merged(steps, shape), None
+
+
+def _steps_back(value: SSAValue) -> Steps:
+    """To the operand of the first order of axes between what is computed and a view of it."""
+    start, steps, count = static_shape(value), list[Step](), 0
+    while isinstance(owner := value.owner, Operation) and is_view_by_host(owner):
+        value = owner.operands[0]
+        if isinstance(owner, PermuteOp):
+            order = np.argsort(owner.get("permutation")).tolist()
+            steps.append(Step(permutation=tuple(order)))
+            count = len(steps)
+        elif isinstance(owner, ReshapeOp):
+            steps.append(Step(shape=static_shape(value)))
+    is_computed = isinstance(value.owner, Operation)
+    return _merged(steps[:count], start) if is_computed else ()
 
 
 def is_written_by_host(value: SSAValue) -> bool:

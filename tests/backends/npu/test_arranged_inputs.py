@@ -1,4 +1,4 @@
-"""Inputs that a program only transposes: the host writes them as layers read them."""
+"""Inputs and results that a program only transposes: the host writes and reads them so."""
 
 import json
 from contextlib import closing
@@ -25,6 +25,8 @@ TO_CHANNELS = [0, 3, 1, 2]
 class Moved(Net):
     """Moves before and after convolutions; what is moved is quantized with the same scale."""
 
+    scale = "scale"
+
     def transposed(self, name, order, source="f"):
         self._node("Transpose", [source], f"{name}.t", perm=order)
         return self._again(name)
@@ -35,8 +37,14 @@ class Moved(Net):
         return self._again(name)
 
     def _again(self, name):
-        self._node("QuantizeLinear", [f"{name}.t", "scale", "zero"], f"{name}.q")
-        self._node("DequantizeLinear", [f"{name}.q", "scale", "zero"], name)
+        self._node("QuantizeLinear", [f"{name}.t", self.scale, "zero"], f"{name}.q")
+        self._node("DequantizeLinear", [f"{name}.q", self.scale, "zero"], name)
+        return self
+
+    def dequantized(self, name):
+        """What a convolution makes, with its scale."""
+        self._node("DequantizeLinear", [name, "of_results", "zero"], f"{name}.f")
+        self.scale = "of_results"
         return self
 
     def output(self, name):
@@ -124,6 +132,58 @@ def test_an_input_that_two_read_is_moved_by_a_layer(tmp_path):
     assert knob.choices == ("none",)
     with pytest.raises(InputError, match="written once"):
         compiled(net, tmp_path, **{knob.address: "host"})
+
+
+@pytest.mark.parametrize("target", ["edge-64", "mac-128", "odd-12x20", "tiny-8", "vta-16"])
+@pytest.mark.parametrize(
+    ("shape", "zero_point", "kind"),
+    [
+        ((1, 3, 7, 5), -128, TensorProto.INT8),
+        ((2, 17, 4, 3), 127, TensorProto.INT8),
+        ((3, 2, 3, 4), 255, TensorProto.UINT8),
+    ],
+)
+def test_results_with_channels_last(shape, zero_point, kind, target, tmp_path):
+    net = Moved(shape, zero_point, kind).convolution("y", (5, shape[1], 3, 3), pads=[0, 1, 1, 0])
+    net.outputs.clear()
+    net.dequantized("y").transposed("t", [0, 2, 3, 1], "y.f").output("t")
+    c, found = compiled(net, tmp_path, target)
+    assert len(permutes(c)) == 1 and titles(found) == ["conv"]
+    (event,) = c[PASS].events
+    assert event.applied and "the host reads" in event.explanation
+    (knob,) = knobs(c)
+    assert (knob.value, knob.choices) == ("host", ("none", "host"))
+
+
+def test_moves_in_a_row_at_both_ends(tmp_path):
+    net = Moved((1, 210), 9).reshaped_to("r", (6, 5, 7, 1)).transposed("t", [3, 1, 0, 2], "r")
+    net.convolution("y", (4, 5, 3, 3), "t").dequantized("y")
+    net.outputs.clear()
+    net.transposed("u", [0, 2, 3, 1], "y.f").reshaped_to("s", (5, 4, 2, 2), "u")
+    net.transposed("v", [1, 3, 0, 2], "s").reshaped_to("w", (8, 10), "v").output("w")
+    c, found = compiled(net, tmp_path)
+    assert len(permutes(c)) == 3 and titles(found) == ["conv"]
+    last = [event.address for event in c[PASS].events][1]
+    other, slow = compiled(net, tmp_path, **{last: False})
+    assert slow.cycles > found.cycles and len(permutes(other)) < 3
+
+
+def test_a_result_that_a_layer_reads_is_moved_by_one(tmp_path):
+    net = Moved((1, 16, 4, 4), 5).convolution("y", (16, 16, 3, 3), pads=[1, 1, 1, 1])
+    net.dequantized("y").transposed("t", [0, 2, 3, 1], "y.f").output("t")
+    net.convolution("z", (4, 4, 1, 1), "t")
+    c, _ = compiled(net, tmp_path)
+    assert not permutes(c)
+    (event,) = c[PASS].events
+    assert not event.applied and "read as it is by" in event.reason
+
+
+def test_a_result_in_two_orders(tmp_path):
+    net = Moved((1, 3, 6, 5), 5).convolution("y", (4, 3, 3, 3)).dequantized("y")
+    net.transposed("t", [0, 2, 3, 1], "y.f").output("t")
+    net.transposed("u", [3, 2, 1, 0], "y.f").output("u")
+    c, found = compiled(net, tmp_path)
+    assert len(permutes(c)) == 2 and titles(found) == ["conv"]
 
 
 @pytest.mark.parametrize("is_twice", [False, True])

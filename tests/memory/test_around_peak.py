@@ -7,7 +7,7 @@ import pytest
 from explorer.memory import ExactPlanner, GreedyPlanner, verify_plan
 from explorer.memory.bounds import live_bytes
 from explorer.memory.exact import planner
-from explorer.memory.exact.around_peak import MAX_ROUNDS, placed_around_peak, placed_in_rounds
+from explorer.memory.exact.around_peak import MAX_ROUNDS, placed_around_peak
 from explorer.memory.greedy import STRATEGIES
 from explorer.memory.planners import make_plan
 from explorer.results import BufferLifetime
@@ -61,19 +61,6 @@ def test_what_ended_too_high_comes_first_in_the_next_round():
     assert live.index(max(live)) == 2 and live[2] == 96
     assert placed_around_peak(buffers, [0, 64, 64, 80, 80], live, 160)[1] == 1
     assert placed_around_peak(buffers, [0, 64, 64, 80, 80], live, 96) == ([0, 64, 80, 64, 0], 2)
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_rounds_of_first_fit_never_end_above_the_plan_that_is_given(seed: int):
-    buffers = training(12, seed)
-    plan = GreedyPlanner((STRATEGIES[seed],))(buffers)
-    offsets = [placed.offset_bytes for placed in plan.placements]
-    bound = plan.bound_bytes
-    assert placed_in_rounds(buffers, offsets, plan.live_bytes, bound, 0) == offsets
-    found = placed_in_rounds(buffers, offsets, plan.live_bytes, bound, 6)
-    better = make_plan(buffers, found, plan.steps, plan.live_bytes, plan.attempts)
-    verify_plan(better)
-    assert better.peak_bytes <= plan.peak_bytes
 
 
 def test_the_planner_places_large_problems_around_their_peak(monkeypatch: pytest.MonkeyPatch):

@@ -21,9 +21,6 @@ from explorer.memory.planners import peak_of
 from explorer.results.memory import BufferLifetime
 
 MAX_ROUNDS = 8
-EARLIER, LITTLE_EARLIER = 0.5, 0.8
-"""Parts of the place in the order that what ends in the upper half of the excess, or below that,
-has in the next round, where no step of the plan is tight."""
 ORDER: tuple[Key, ...] = ("lifetime", "size")
 """Of the buffers that have not ended too high yet."""
 
@@ -59,34 +56,3 @@ def placed_around_peak(
         high.sort(key=lambda i: -buffers[i].size_bytes)
         order = list(dict.fromkeys([*high, *order]))
     return best, MAX_ROUNDS
-
-
-def placed_in_rounds(
-    buffers: Sequence[BufferLifetime],
-    offsets: Sequence[int],
-    live: Sequence[int],
-    capacity: int,
-    rounds: int,
-) -> list[int]:
-    """The offsets with the least peak of rounds of first fit, in bytes, the given ones included.
-
-    Larger areas come first; `live` and `capacity` as above.
-    """
-    columns = Columns.of(buffers)
-    by_area = np.lexsort([sort_keys(columns, live)["area"]]).tolist()
-    places = [0.0] * len(buffers)
-    for place, i in enumerate(by_area):
-        places[i] = float(place)
-    best, least = list(offsets), peak_of(buffers, offsets)
-    for _ in range(rounds):
-        if least <= capacity:
-            break
-        found = place_around(columns, sorted(by_area, key=places.__getitem__), {}, "first")
-        peak = peak_of(buffers, found)
-        if peak < least:
-            best, least = found, peak
-        for i, b in enumerate(buffers):
-            end = found[i] + b.size_bytes
-            if end > capacity:
-                places[i] *= EARLIER if 2 * end > capacity + least else LITTLE_EARLIER
-    return best

@@ -1,20 +1,23 @@
-"""The functions of `search.py`, compiled by numba: the same plans, some hundred times as fast.
+"""The functions of `search.py` and `ejecting.py`, compiled by numba: the same plans, some hundred
+times as fast.
 
-numba keeps what it compiles next to `search.py`, by the processor and by the file's time, or in
+numba keeps what it compiles next to these files, by the processor and by the file's time, or in
 the user's folder for caches where that cannot be written; where no folder can be, it compiles
 once per process.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cache
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any
 
-from explorer.memory.exact import search as plain
-from explorer.memory.exact.search import *  # noqa: F403  (the constants that the functions name)
+import numpy as np
 
-FUNCTIONS = (
+from explorer.memory.exact import ejecting, search
+
+SEARCH = (
     "note",
     "take_away",
     "undo",
@@ -37,7 +40,8 @@ FUNCTIONS = (
     "begin_search",
     "search",
 )
-"""What is called stands before what calls it."""
+"""What is called comes before what calls it."""
+EJECTION = ("draw", "take_waiting", "sort_neighbours", "find_cheapest", "eject")
 
 
 def find_key(keys, key, first, end):
@@ -51,19 +55,38 @@ def find_key(keys, key, first, end):
     return first
 
 
+def sort_keys(keys, count):
+    """`ejecting.sort_keys` for arrays."""
+    keys[:count] = np.sort(keys[:count])
+
+
 @cache
 def compiled_functions() -> tuple[Any, Any] | None:
     """`begin_search` and `search`, or None where numba is not installed."""
+    found = compiled(search, SEARCH, {"bisect_left": find_key})
+    return (found["begin_search"], found["search"]) if found else None
+
+
+@cache
+def compiled_eject() -> Any:
+    """`eject`, or None where numba is not installed."""
+    found = compiled(ejecting, EJECTION, {"sort_keys": sort_keys})
+    return found["eject"] if found else None
+
+
+def compiled(
+    module: ModuleType, functions: Sequence[str], replaced: Mapping[str, FunctionType]
+) -> dict[str, Any] | None:
+    """The names of a module, of which these functions are compiled."""
     try:
         import numba  # pyright: ignore[reportMissingImports]  (an extra)
     except ImportError:
         return None
-    names = globals()
-    names["bisect_left"] = numba.njit(find_key)
-    for name in FUNCTIONS:
-        function = FunctionType(getattr(plain, name).__code__, names, name)
+    names = dict(vars(module)) | {name: numba.njit(function) for name, function in replaced.items()}
+    for name in functions:
+        function = FunctionType(getattr(module, name).__code__, names, name)
         try:
             names[name] = numba.njit(cache=True)(function)
         except RuntimeError:  # no folder for its cache can be written
             names[name] = numba.njit(function)
-    return names["begin_search"], names["search"]
+    return names

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from explorer.errors import InputError
-from explorer.memory.exact.around_peak import placed_around_peak, placed_in_rounds
+from explorer.memory.exact.around_peak import placed_around_peak
+from explorer.memory.exact.ejecting import Ejector
 from explorer.memory.exact.forbidden import Range, solve_around
 from explorer.memory.exact.joining import Joining, joined_buffers
 from explorer.memory.exact.minimizing import Minimizer
@@ -36,8 +37,10 @@ MANY_NODES = 10_000
 """With more, the search may be compiled, where numba is installed."""
 QUICK_STRATEGIES = 6
 """Greedy ones that are tried before the first round of a search."""
-MAX_ROUNDS_OF_BLOCKS = 40
-"""Of first fit for blocks that fit exactly, after all greedy strategies."""
+MAX_SEARCHED_FIRST = 2_000
+"""Buffers; with more, a search of the whole comes after ejection: one node takes long."""
+FEW_BLOCKS = 0.8
+"""Of the buffers: where no more fit together exactly, blocks are not tried."""
 FIRST_STRATEGIES = 3
 """Of these before a long plan is searched again where it is too large."""
 
@@ -94,17 +97,19 @@ class ExactPlanner:
         if columns is not None and columns.pairs > most_pairs:
             plan = plan if fixed else self._around_peak(plan, enough)
             if plan.peak_bytes > enough:
-                plan = self._all_orders(plan, steps, fixed, enough)
+                plan, nodes = self._all_orders(plan, steps, fixed, enough, started)
         elif columns is not None:
             deadline = None if self.time_limit is None else started + self.time_limit
             prover = prove if deadline is not None and has_prover() else None
             search = Minimizer(columns, self.max_nodes, deadline, is_compiled, prover)
             unit = columns.unit
             quick = max(-(-bound // unit), enough // unit)
-            if search.within(quick, search.first_limit) == FOUND:
+            is_small = len(columns) <= MAX_SEARCHED_FIRST
+            if is_small and search.within(quick, search.first_limit) == FOUND:
                 found = search.plan()
             else:
-                plan = self._all_orders(plan, steps, fixed, enough)
+                plan, moves = self._all_orders(plan, steps, fixed, enough, started)
+                nodes, search.max_nodes = nodes + moves, search.max_nodes - moves
                 known = -(-plan.peak_bytes // unit)
                 low, found = search.minimize(-(-bound // unit), known, enough // unit)
                 low = max(bound, low * unit)
@@ -172,34 +177,76 @@ class ExactPlanner:
         return better_plan(plan, greedy(buffers, steps))
 
     def _all_orders(
-        self, plan: MemoryPlan, steps: Sequence[str], fixed: Mapping[int, int], enough: int
-    ) -> MemoryPlan:
-        """By the other strategies too, and of blocks where many nodes are allowed."""
+        self,
+        plan: MemoryPlan,
+        steps: Sequence[str],
+        fixed: Mapping[int, int],
+        enough: int,
+        started: float,
+    ) -> tuple[MemoryPlan, int]:
+        """Lowered by ejection where many nodes are allowed, or by the other strategies; and the
+        moves."""
         if fixed:
-            return plan
-        plan = self._more_orders(plan, steps, QUICK_STRATEGIES, None)
-        is_long = self.max_nodes > MANY_NODES
-        return self._joined(plan, enough) if is_long and plan.peak_bytes > enough else plan
+            return plan, 0
+        moves = 0
+        if self.max_nodes > MANY_NODES:
+            plan, moves = self._joined(plan, enough, started)
+            if not moves and plan.peak_bytes > enough:
+                plan, moves = self._ejected(plan, enough, started)
+        if not moves and plan.peak_bytes > enough:
+            plan = self._more_orders(plan, steps, QUICK_STRATEGIES, None)
+        return plan, moves
 
-    def _joined(self, plan: MemoryPlan, enough: int) -> MemoryPlan:
-        """The plan, or one of blocks that fit together exactly, where that is smaller."""
+    def _ejected(self, plan: MemoryPlan, enough: int, started: float) -> tuple[MemoryPlan, int]:
+        """The plan, lowered by ejection; and the moves, 0 where too many buffers meet."""
+        buffers = [placed.buffer for placed in plan.placements]
+        offsets = [placed.offset_bytes for placed in plan.placements]
+        found, moves = self._lowered(buffers, offsets, enough, started)
+        if peak_of(buffers, found) >= plan.peak_bytes:
+            return plan, moves
+        return with_attempt(plan, f"ejection, {moves:,} moves", found, started), moves
+
+    def _joined(self, plan: MemoryPlan, enough: int, started: float) -> tuple[MemoryPlan, int]:
+        """The plan, or one of blocks that fit together exactly, where that is smaller; and moves
+        of ejection, 0 where too few fit."""
         buffers = [placed.buffer for placed in plan.placements]
         alignment = math.lcm(*(buffer.alignment_bytes for buffer in buffers))
         if any(buffer.size_bytes % alignment for buffer in buffers):
-            return plan  # stacks would have gaps
-        started = time.perf_counter()
+            return plan, 0  # stacks would have gaps
         joining = Joining(buffers)
         blocks = joined_buffers(joining, alignment)
-        found = self.greedy(blocks)
+        if len(blocks) > FEW_BLOCKS * len(buffers):
+            return plan, 0
+        few = replace(self.greedy, strategies=self.greedy.strategies[:QUICK_STRATEGIES])
+        found = few(blocks)
         starts = [placed.offset_bytes for placed in found.placements]
-        rounds = min(MAX_ROUNDS_OF_BLOCKS, self.greedy.most_placements // len(blocks))
-        starts = placed_in_rounds(blocks, starts, found.live_bytes, enough, rounds)
+        starts, moves = self._lowered(blocks, starts, enough, started)
         if peak_of(blocks, starts) >= plan.peak_bytes:
-            return plan
+            return plan, moves
         offsets = joining.offsets(dict(zip(joining.numbers, starts, strict=True)))
         in_order = [offsets[i] for i in range(len(buffers))]
-        name = f"{len(joining.numbers):,} blocks that fit exactly"
-        return with_attempt(plan, name, in_order, started)
+        name = f"ejection, {moves:,} moves of {len(blocks):,} blocks that fit exactly"
+        return with_attempt(plan, name, in_order, started), moves
+
+    def _lowered(
+        self,
+        buffers: Sequence[BufferLifetime],
+        offsets: Sequence[int],
+        enough: int,
+        started: float,
+    ) -> tuple[list[int], int]:
+        """Offsets in bytes of a plan that is at most as large, and the moves that it took."""
+        columns = Buffers(buffers, {})
+        if columns.pairs > MAX_PAIRS:
+            return list(offsets), 0
+        deadline = None if self.time_limit is None else started + self.time_limit
+        unit, numbers = columns.unit, columns.numbers
+        ejector = Ejector(columns, [offsets[i] // unit for i in numbers], is_compiled=True)
+        ejector.lower(enough // unit, self.max_nodes // 2, deadline)
+        found = list(offsets)
+        for i, place in zip(numbers, ejector.offsets, strict=True):
+            found[i] = unit * place
+        return found, ejector.moves
 
     def _around_peak(self, plan: MemoryPlan, enough: int) -> MemoryPlan:
         """The plan, or one in which all but what lives in the fullest step is placed again."""

@@ -22,6 +22,9 @@ from explorer.ir.dialects.kernel_verification import KernelVerifier
 Form = tuple[tuple[SSAValue, ...], tuple[Attribute, ...], dict[str, Attribute]]
 """Operands, their types and those of the results, properties."""
 
+_KERNELS = KernelVerifier()
+"""It remembers what it has seen in any program."""
+
 
 class Verifier:
     """Verifies one module again and again while passes change it.
@@ -32,7 +35,6 @@ class Verifier:
     def __init__(self) -> None:
         self._forms: dict[Operation, Form] = {}
         self._kernels: set[Operation] = set()
-        self._kernel_verifier = KernelVerifier()
 
     def verify(self, module: ModuleOp) -> None:
         """Raises VerifyException or ValueError for the first operation that is not valid."""
@@ -45,7 +47,7 @@ class Verifier:
                 function.verify()
             elif "kernel.kind" in function.attributes:
                 if function not in kernels:
-                    self._kernel_verifier.verify(function)
+                    _KERNELS.verify(function)
                 self._kernels.add(function)
             else:
                 function.verify(verify_nested_ops=False)

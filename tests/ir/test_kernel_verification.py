@@ -7,6 +7,7 @@ from xdsl.ir import Operation
 from xdsl.ir.core import ErasedSSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from explorer.ir.dialects import kernel_verification
 from explorer.ir.dialects.kernel_verification import KernelVerifier
 from explorer.ir.inspection.printing import parse
 
@@ -126,9 +127,37 @@ def test_an_erased_operand_is_found_though_its_form_is_known(kernel):
         verifier.verify(kernel)
 
 
+@pytest.mark.parametrize("use", [0, 1])
+def test_a_value_of_another_kernel_is_found_though_its_form_is_known(kernel, use):
+    verifier = KernelVerifier()
+    verifier.verify(kernel)
+    other = kernel.clone()
+    operations(kernel, arith.AddfOp)[1].operands[use] = operations(other, arith.AddfOp)[0].result
+    verifier.verify(other)
+    with pytest.raises(VerifyException, match="addf uses a value that its kernel defines nowhere"):
+        verifier.verify(kernel)
+
+
 def test_the_function_itself_is_verified(kernel):
     verifier = KernelVerifier()
     verifier.verify(kernel)
     kernel.body.block.insert_arg(f64, 0)
     with pytest.raises(VerifyException, match="entry block"):
         verifier.verify(kernel)
+
+
+def test_a_name_that_the_function_lost_is_found(kernel):
+    verifier = KernelVerifier()
+    verifier.verify(kernel)
+    del kernel.properties["sym_name"]
+    with pytest.raises(VerifyException, match="sym_name"):
+        verifier.verify(kernel)
+
+
+def test_forms_that_became_too_many_are_verified_again(kernel, added, monkeypatch):
+    monkeypatch.setattr(kernel_verification, "MAX_FORMS", 1)
+    verifier = KernelVerifier()
+    verifier.verify(kernel)
+    first = len(added)
+    verifier.verify(kernel)
+    assert len(added) == 2 * first

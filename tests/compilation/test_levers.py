@@ -34,6 +34,12 @@ def c() -> Compilation:
     return explorer.compile(sample("digits_cnn"))
 
 
+@pytest.fixture(scope="module")
+def peak(c: Compilation) -> LeversRecord:
+    """What moves the peak, with the budgets that were tried."""
+    return c.levers("peak")
+
+
 def lever(address: str = "a", *changes: float | None, group: str = "pass") -> LeverRecord:
     options = tuple(
         LeverOption(value=number, decisions=((address, number),), change=change)
@@ -54,13 +60,13 @@ def test_a_planner_is_predicted_to_the_byte(c: Compilation):
         assert option.change == tried.peak_bytes - memory.peak_bytes, option.value
 
 
-def test_a_budget_that_is_offered_is_met(c: Compilation):
+def test_a_budget_that_is_offered_is_met(c: Compilation, peak: LeversRecord):
     before = c.memory.peak_bytes
     (untried,) = (one for one in find_levers(c, "peak_bytes").levers if one.address == BUDGET)
     assert (untried.options, untried.unpredicted) == ((), trials.IN_WORK)
     with pytest.raises(MemoryBudgetError) as refused:
         c.fork(decisions={BUDGET: 64})
-    (found,) = (one for one in c.levers("peak").levers if one.address == BUDGET)
+    (found,) = (one for one in peak.levers if one.address == BUDGET)
     assert found.options[0].value == max(refused.value.needed_bytes, before // 2 // 64 * 64)
     for option in found.options:
         met = c.fork(decisions=dict(option.decisions)).memory.peak_bytes
@@ -109,10 +115,11 @@ def test_requantization_moves_quantized_programs_only(c: Compilation):
     digits = np.load(sample("digits_test"))["images"][:4]
     table = explorer.calibrate(c.model, {"image": digits}, method="min-max")
     quantized = explorer.compile(c.model, quantization=table)
-    for quantity in ("dB", "latency"):
-        fields = {"target/requantization.scheme", "target/arithmetic"}
-        assert not fields & {lever.address for lever in c.levers(quantity).levers}
-        assert fields <= {lever.address for lever in quantized.levers(quantity).levers}
+    fields = {"target/requantization.scheme", "target/arithmetic"}
+    for name in ("dB", "latency"):
+        quantity = quantity_named(name)
+        assert not fields & {lever.address for lever in find_levers(c, quantity).levers}
+        assert fields <= {lever.address for lever in find_levers(quantized, quantity).levers}
 
 
 def test_time_to_compile_is_moved_by_passes_that_may_be_left_out(c: Compilation):
@@ -211,8 +218,8 @@ def test_changes_in_words(change: float | None, also: str, quantity, words: str)
     assert change_words(option, quantity) == words
 
 
-def test_the_command_prints_decisions_that_can_be_given_back(c: Compilation):
-    lines = list(explained(c.levers("peak"), top=2))
+def test_the_command_prints_decisions_that_can_be_given_back(peak: LeversRecord):
+    lines = list(explained(peak, top=2))
     assert lines[0].startswith("peak_bytes: ")
     assert any("--decide plan-memory/" in line for line in lines)
     assert any(line.startswith("  not moved by a decision: inputs") for line in lines)

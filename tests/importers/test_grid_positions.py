@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import onnx.parser
 import pytest
-import torch
 from onnx.reference import ReferenceEvaluator
 
 from explorer.onnx_backend import Representation
@@ -17,6 +16,8 @@ INFINITE = [[[[np.inf, 0.2], [-np.inf, 0.1], [0.1, np.inf], [0.3, -0.4]]]]
 
 def sampled(grid: list, mode: str, border: str, align: int) -> tuple[np.ndarray, np.ndarray]:
     """Ours, and PyTorch's."""
+    import torch
+
     text = f"""<ir_version: 9, opset_import: ["" : 20]>
       g (float[1,1,3,4] x, float[1,1,4,2] grid) => (float[1,1,1,4] y) {{
         y = GridSample <mode = "{mode}", padding_mode = "{border}", align_corners = {align}>
@@ -77,6 +78,8 @@ def test_an_image_without_pixels_is_all_outside():
 @pytest.mark.parametrize("number", [np.inf, -np.inf, np.nan])
 def test_no_pixel_outside_meets_the_outermost_one(mode: str, number: float):
     """Zeros lie outside: the outermost pixel times their weight of 0 would be NaN."""
+    import torch
+
     x = X.copy()
     x[..., 0, 0] = x[..., 2, 3] = x[..., 0, 3] = number
     grid = [[[[-3.0, -3.0], [3.0, 3.0], [-1.6, 0.1], [1.9, -2.2]]]]

@@ -52,6 +52,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--files", type=Path, metavar="FOLDER", help="what paths of the cases start from"
     )
     parser.add_argument(
+        "--front",
+        type=Path,
+        metavar="FRONT.json",
+        help="a result of `explorer sweep` of the first model for this target: its machines open "
+        "as forks",
+    )
+    parser.add_argument(
         "--port", type=port, default=0, metavar="P", help="default: one that is free"
     )
     parser.add_argument(
@@ -98,7 +105,7 @@ def run(arguments: argparse.Namespace) -> int:
         is_fresh=arguments.fresh,
         forgets=arguments.forget,
         threads=arguments.threads,
-        options=options_of_first(arguments),
+        options={**options_of_first(arguments), **front_of_first(arguments, models)},
         data=data_of_first(arguments, models),
         compares=True,
         open_browser=not arguments.no_browser,
@@ -123,6 +130,17 @@ def options_of_first(arguments: argparse.Namespace) -> dict[str, Any]:
         states["capacity"] = arguments.capacity
     known = {name: path for name, path in others.items() if path is not None}
     return {**chosen, **states, **known}
+
+
+def front_of_first(arguments: argparse.Namespace, models: Sequence[Path]) -> dict[str, Any]:
+    """The sweep of the first model, read here: what is wrong with it is said before a page."""
+    if arguments.front is None:
+        return {}
+    from explorer.app.catalog import offered_files
+    from explorer.app.worker.compiler import FRONT
+    from explorer.tuning.fronts import read_front
+
+    return {FRONT: read_front(arguments.front, offered_files(models)[0].stem, arguments.target)}
 
 
 def data_of_first(arguments: argparse.Namespace, models: Sequence[Path]) -> list[Path]:

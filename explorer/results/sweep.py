@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from explorer.results.decisions import TARGET
 from explorer.results.displayed import Displayed
+
+PART = "sweep"
+"""Its name in `Trace.parts`."""
+Value = int | float | str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +36,7 @@ class ModelOnMachine:
 class MachinePoint:
     """One machine: its fields, its size, and all models on it."""
 
-    fields: tuple[tuple[str, int | float | str], ...]
+    fields: tuple[tuple[str, Value], ...]
     """Path and value of every field that varies, as `explorer sweep --vary` names them."""
     scratchpad_bytes: int
     mac_units: int
@@ -74,7 +80,7 @@ class MachinePoint:
 class SkippedMachine:
     """Fields that contradict one another, or a machine on which a model does not run."""
 
-    fields: tuple[tuple[str, int | float | str], ...]
+    fields: tuple[tuple[str, Value], ...]
     reason: str
 
 
@@ -87,6 +93,17 @@ class MachineSweep(Displayed):
     points: tuple[MachinePoint, ...]
     """In the order in which the fields vary, the last one fastest."""
     skipped: tuple[SkippedMachine, ...]
+
+    @property
+    def bases(self) -> tuple[str, ...]:
+        """The targets that are varied."""
+        return tuple(self.base.split(", "))
+
+    def machine_of(self, fields: Iterable[tuple[str, Value]]) -> tuple[str, dict[str, Value]]:
+        """The base of a point with these fields, and the others by their paths in that target. In a
+        sweep over several bases the field `target` names it."""
+        overrides: dict[str, Value] = dict(fields)
+        return str(overrides.pop(TARGET, self.bases[0])), overrides
 
     @property
     def front(self) -> tuple[int, ...]:

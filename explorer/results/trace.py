@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeVar
 
 from explorer.results.accuracy import AccuracyReport
@@ -122,6 +123,11 @@ class Trace(Displayed):
         if found is None or isinstance(found, kind):
             return found
         return from_json(kind, found, name)
+
+    def with_part(self, name: str, record: object) -> Trace:
+        """The same trace with a record of that name; parts that nobody has read stay to be made."""
+        makers = {known: partial(self.parts.__getitem__, known) for known in self.parts}
+        return replace(self, parts=MadeParts({**makers, name: lambda: record}))
 
     @property
     def source_language(self) -> str:

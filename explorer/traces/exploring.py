@@ -41,6 +41,7 @@ ViewName = Literal[
     "roofline",
     "layers",
     "landscape",
+    "sweep",
     "program",
     "kernels",
     "weights",

@@ -27,15 +27,19 @@ from explorer.compilation.compilation import compile_model
 from explorer.errors import ExplorerError, InputError
 from explorer.importers import load
 from explorer.quantization.table import ThresholdTable
+from explorer.results.decisions import TARGET
 from explorer.results.encoding import from_json, to_json
-from explorer.results.sweep import MachinePoint, MachineSweep, ModelOnMachine, SkippedMachine
+from explorer.results.sweep import (
+    MachinePoint,
+    MachineSweep,
+    ModelOnMachine,
+    SkippedMachine,
+    Value,
+)
 from explorer.targets import load_target
 from explorer.targets.npu.machine import describe
 
 MAX_POINTS = 10_000
-TARGET = "target"
-"""The field by which several targets differ."""
-Value = int | float | str
 UNITS = {"": 1, "B": 1, "kB": 1000, "KiB": 1 << 10, "MB": 1000**2, "MiB": 1 << 20}
 _SIZE = re.compile(r"(\d+)(B|kB|KiB|MB|MiB)?")
 

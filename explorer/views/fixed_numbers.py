@@ -17,3 +17,4 @@ CACHE = (
 SEARCH = "It counts what the search tried. The option --search decides how much is tried."
 KIND = "It is a part of what the layer computes, as the model says."
 TWO_FILES = "It compares two files as they are. Levers belong to each of them: open one for itself."
+MACHINES = "A sweep has simulated it on that machine. “fork” makes the branch that has its levers."

@@ -88,6 +88,11 @@ PARTS: Mapping[str, TracePart] = {
     "operators": TracePart(
         is_in=lambda trace: bool(trace.operators), noun="table of operators", advice=_AGAIN
     ),
+    "sweep": TracePart(
+        is_in=lambda trace: "sweep" in trace.parts,
+        noun="search of machines",
+        advice="explorer sweep MODEL makes one, and explorer serve MODEL --front opens it",
+    ),
     "model_comparison": TracePart(
         is_in=lambda trace: "model_comparison" in trace.parts,
         noun="comparison with another model",

@@ -29,6 +29,7 @@ from explorer.views.catalog import (
     report,
     roofline,
     sensitivity,
+    sweep,
     timeline,
     weights,
 )
@@ -97,6 +98,7 @@ VIEWS: tuple[View, ...] = (
     roofline.VIEW,
     layers.VIEW,
     landscape.VIEW,
+    sweep.VIEW,
     program.VIEW,
     kernels.VIEW,
     weights.VIEW,

@@ -49,6 +49,8 @@ from explorer.results.runs.sensitivity import (
     Quality,
     TensorSensitivity,
 )
+from explorer.results.sweep import PART as SWEEP
+from explorer.results.sweep import MachinePoint, MachineSweep, ModelOnMachine, SkippedMachine
 from explorer.results.weights import PART, WeightsRecord
 from explorer.views import register
 from explorer.views.needs import PARTS
@@ -123,6 +125,7 @@ def test_every_face_takes_hostile_names(view: View, hostile_trace: Trace, synthe
             MODELS: synthetic.two_models(mark),
             PACKAGES: PackagesRecord((_package(mark),)),
             PLACEMENT: _placement(mark),
+            SWEEP: _sweep(mark),
         },
     )
     assert view.missing(hostile) is None
@@ -130,6 +133,16 @@ def test_every_face_takes_hostile_names(view: View, hostile_trace: Trace, synthe
     assert str(shown).strip()
     html = shown._repr_html_()
     assert html and "<script" not in html and synthetic.HOSTILE not in html
+
+
+def _sweep(mark: str) -> MachineSweep:
+    one = ModelOnMachine(
+        model=mark, cycles=3, seconds=None, traffic_bytes=1, macs=1, utilization=0.5,
+        energy_picojoules=None, elsewhere=0,
+    )  # fmt: skip
+    point = MachinePoint(fields=((mark, mark),), scratchpad_bytes=1, mac_units=1, models=(one,))
+    skipped = SkippedMachine(fields=((mark, mark),), reason=mark)
+    return MachineSweep(base=mark, models=(mark,), points=(point, point), skipped=(skipped,))
 
 
 def _placement(mark: str) -> PlacementRecord:

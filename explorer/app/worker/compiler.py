@@ -37,6 +37,7 @@ from explorer.errors import ExplorerError, InputError
 from explorer.files import ModelFiles, ModelPath
 from explorer.results import ProfileRecord, Trace
 from explorer.results.decisions import NOTHING
+from explorer.results.sweep import PART
 
 if TYPE_CHECKING:
     from explorer.backends.peaks import PeakMeter
@@ -55,6 +56,8 @@ LARGE_NODES = 400
 """From so many on, a model is shown as its file has it while passes run."""
 FILES = "files"
 """Among the options: the folder in which paths of a table of cases start."""
+FRONT = "front"
+"""Among the options: a sweep of machines, which its view opens."""
 COMPILING, CALIBRATING = "compiling", "calibrating"
 """What is done, before the names of its steps."""
 
@@ -92,6 +95,11 @@ class ModelCompiler:
         """What files of data hold."""
 
     def stage(self, request: CompileRequest, name: str, progress: Progress) -> Trace:
+        trace = self._staged(request, name, progress)
+        front = self._options.get(request.path, NOTHING).get(FRONT)
+        return trace if front is None else trace.with_part(PART, front)
+
+    def _staged(self, request: CompileRequest, name: str, progress: Progress) -> Trace:
         from explorer.compilation.collection import paused_collection
 
         if request.is_trace:
@@ -368,7 +376,7 @@ class ModelCompiler:
             largest = {**largest, **suggested_sizes(model, largest)}
         self._tried[request] = largest
         sizes = {**largest, **given}
-        for name in (WEIGHTS, FILES):
+        for name in (WEIGHTS, FILES, FRONT):
             options.pop(name, None)
         if request.quantize:
             options["quantization"] = self._table(request, model, progress)

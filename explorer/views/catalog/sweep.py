@@ -12,9 +12,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 
-from explorer.results.sweep import MachinePoint, MachineSweep
+from explorer.results import Trace
+from explorer.results.decisions import TARGET
+from explorer.results.sweep import PART, MachinePoint, MachineSweep
+from explorer.views.fixed_numbers import MACHINES
 from explorer.views.numbers import format_bytes, format_count, format_seconds
 from explorer.views.specification import (
+    Action,
+    Beside,
     Cell,
     ChartSpec,
     Column,
@@ -29,6 +34,7 @@ from explorer.views.specification import (
 )
 from explorer.views.theme import CHOSEN_SCHEDULE as FRONT
 from explorer.views.theme import OTHER_SCHEDULE as OTHER
+from explorer.views.view import Pane, View
 
 LEFT, RIGHT, TOP, BOTTOM = 84.0, 560.0, 14.0, 300.0
 SKIPPED = (
@@ -37,7 +43,18 @@ SKIPPED = (
 )
 
 
-def sweep(found: MachineSweep) -> Specification:
+def opened(trace: Trace, index: int = -1) -> Specification:
+    """Of a trace with a sweep: each machine is opened as a fork."""
+    return sweep(_sweep_of(trace), has_actions=True)
+
+
+def _sweep_of(trace: Trace) -> MachineSweep:
+    found = trace.part(PART, MachineSweep)
+    assert found is not None, "the view needs it"
+    return found
+
+
+def sweep(found: MachineSweep, has_actions: bool = False) -> Specification:
     """A row for each machine, those of the front first."""
     front = set(found.front)
     order = sorted(range(len(found.points)), key=lambda i: (i not in front, _time(found.points[i])))
@@ -60,11 +77,11 @@ def sweep(found: MachineSweep) -> Specification:
             Column(key="energy", title="energy", format="picojoules"),
             Column(key="elsewhere", title="elsewhere", format="count", hint="operations in C"),
         ),
-        rows=tuple(_row(found.points[i], i in front) for i in order),
+        rows=tuple(_row(found, i, i in front, has_actions) for i in order),
     )
-    parts: list[Part] = [table]
-    if len(found.points) > 1:
-        parts.append(_chart(found, front))
+    pictures = (_chart(found, front),) if len(found.points) > 1 else ()
+    parts: list[Part] = [Beside(parts=(*pictures, table)) if has_actions else table]
+    parts += () if has_actions else pictures
     if found.skipped:
         rows = tuple(
             Row(cells={"machine": _label(point.fields), "reason": point.reason})
@@ -83,8 +100,11 @@ def _label(fields: Sequence[tuple[str, int | float | str]]) -> str:
     return " ".join(f"{path.split('.', 1)[-1]}={value}" for path, value in fields)
 
 
-def _row(point: MachinePoint, is_front: bool) -> Row:
+def _row(found: MachineSweep, place: int, is_front: bool, has_actions: bool) -> Row:
+    point = found.points[place]
     return Row(
+        id=f"machine {place}" if has_actions else "",
+        action=_action(found, point) if has_actions else None,
         cells={
             "front": Cell(value=is_front, text=" ", look=FRONT) if is_front else None,
             "machine": _label(point.fields),
@@ -99,6 +119,13 @@ def _row(point: MachinePoint, is_front: bool) -> Row:
         },
         is_quiet=not is_front,
     )
+
+
+def _action(found: MachineSweep, point: MachinePoint) -> Action:
+    """A fork for the machine, without fields of the target that was forked before."""
+    base, fields = found.machine_of(point.fields)
+    decisions = {f"{TARGET}/{path}": value for path, value in fields.items()}
+    return Action(title="fork", decisions={TARGET: base, **decisions}, replaces=f"{TARGET}/")
 
 
 def _chart(found: MachineSweep, front: set[int]) -> ChartSpec:
@@ -119,6 +146,7 @@ def _chart(found: MachineSweep, front: set[int]) -> ChartSpec:
                 fill=f"{look.name}-fill",
                 stroke=f"{look.name}-edge",
                 shape="diamond" if i in front else "circle",
+                id=f"machine {i}",
                 title=f"{_label(point.fields)}: {point.cycles:,} cycles, {_time_words(point)}",
             )
         )
@@ -168,3 +196,13 @@ def _axes(points: Sequence[MachinePoint]) -> Iterator[Mark]:
     yield Label(x=RIGHT, y=BOTTOM + 18, text=_time_words(last), anchor="end")
     yield Label(x=LEFT - 6, y=BOTTOM, text=text_of(min(sizes)), anchor="end")
     yield Label(x=LEFT - 6, y=TOP + 8, text=text_of(max(sizes)), anchor="end")
+
+
+VIEW = View(
+    name="sweep",
+    title="variants of the machine, and those that none is better than",
+    needs=(PART,),
+    specification=opened,
+    json=lambda trace, _: _sweep_of(trace),
+    pane=Pane(moves=MACHINES, key="W", is_optional=True),
+)

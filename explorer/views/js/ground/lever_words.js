@@ -65,7 +65,7 @@ export function triedSettings(settings, decisions) {
   for (const [address, value] of decisions) {
     if (address === "target") tried.target = value;
     else if (address === "quantize") tried.quantize = value;
-    else if (value === null) delete tried.decisions[address];
+    else if (value === null || value === undefined) delete tried.decisions[address];
     else tried.decisions[address] = value;
   }
   return tried;

@@ -1,8 +1,8 @@
 // Other decisions: a branch in the app, one that the notebook's kernel makes,
 // and elsewhere the line of Python that does it.
 
-import {decide} from "../ground/addresses.js";
 import {element, replace} from "../ground/dom.js";
+import {triedSettings} from "../ground/lever_words.js";
 import {READ_ONLY} from "../branches/session.js";
 
 // decisions: values by address; undefined takes one back. What cannot be done here is said.
@@ -12,8 +12,7 @@ export function fork(app, decisions, said, replaces = "") {
     const settings = structuredClone(app.session.settings());
     for (const address of Object.keys(settings.decisions))
       if (replaces && address.startsWith(replaces)) delete settings.decisions[address];
-    for (const [address, value] of Object.entries(decisions)) decide(settings, address, value);
-    app.session.fork(settings);
+    app.session.fork(triedSettings(settings, Object.entries(decisions)));
     return;
   }
   if (app.data.head.branches) {

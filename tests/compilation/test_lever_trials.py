@@ -101,7 +101,12 @@ def test_work_of_a_machine_is_what_its_simulator_counts():
     (grouped,) = predict_by_trials([lever("group-layers")], npu, "traffic_bytes", forked)
     apart = npu.fork(decisions={"group-layers": False}).profile().counted
     assert grouped.options[0].change == apart.bytes - counted.bytes > 0
-    assert any(one.address.startswith("tile-layers/") for one in npu.levers("traffic").levers)
+    levers = npu.levers("traffic").levers
+    assert any(one.address.startswith("tile-layers/") for one in levers)
+    kept = [one for one in levers if one.address.startswith("group-layers/keep/")]
+    assert len(kept) == sum(map(bool, (layer.kept_bytes for layer in counted.layers))) > 0
+    sent = npu.fork(decisions=dict(kept[0].options[0].decisions)).profile().counted
+    assert {layer.operation: layer.kept_bytes for layer in sent.layers}[kept[0].of] == 0
 
 
 def test_arguments_of_kernels_are_the_traffic_of_a_processor(c: Compilation):

@@ -8,8 +8,10 @@ import pytest
 from playwright.sync_api import expect
 
 from explorer.results import Trace
+from explorer.results.graph import GraphEdge
 from explorer.views.catalog.layers import layers
 from explorer.views.renderers.text import text_of
+from explorer.views.specification import TableSpec
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +37,49 @@ def test_text_counts_results_that_stay_on_the_chip(simulated: Trace):
     counted = replace(profile.counted, layers=(replace(first, kept_bytes=64), *rest))
     kept = replace(simulated, profile=replace(profile, counted=counted))
     assert "1 result kept on the chip" in text_of(layers(kept), 200).splitlines()[0]
+
+
+def test_groups_and_arranged_inputs_are_columns(simulated: Trace):
+    """A view of the host next to a layer, one further away, and one that reaches none."""
+    profile = simulated.profile
+    assert profile is not None and profile.counted is not None
+    one, other = (layer.operation for layer in profile.counted.layers[:2])
+    counted = replace(profile.counted, groups=((one, other), ("alone",)))
+    node = replace(simulated.snapshots[-1].graph.nodes[0], family="movement", operation="top.cast")
+    views = [
+        replace(node, id="u", operation="npu.unfold", label="unfold 2 x 3 by the host"),
+        replace(node, id="p", operation="npu.permute", label="permute 1, 0 by the host"),
+        replace(node, id="far", operation="npu.permute", label="not seen"),
+        replace(node, id="cast"),
+        replace(node, id="send", family="transfer"),
+        *(replace(node, id=name, family="convolution") for name in (one, other)),
+    ]
+    pairs = [
+        ("u", one),
+        (one, other),
+        (other, "cast"),
+        ("cast", "p"),
+        ("p", "send"),
+        ("send", "far"),
+    ]
+    edges = tuple(GraphEdge(source=a, target=b, value=a, type="f32") for a, b in pairs)
+    graph = replace(simulated.snapshots[-1].graph, nodes=tuple(views), edges=edges)
+    last = replace(simulated.snapshots[-1], graph=graph)
+    changed = replace(
+        simulated,
+        profile=replace(profile, counted=counted),
+        snapshots=(*simulated.snapshots[:-1], last),
+    )
+    table = layers(changed).parts[0]
+    assert isinstance(table, TableSpec)
+    found = {row.operations[0]: row.cells for row in table.rows}
+    assert (found[one]["group"].text, found[other]["group"].text) == ("1: 1 of 2", "1: 2 of 2")
+    assert found[one]["group"].exact == f"{one}, {other}"
+    assert found[one]["arranged"] == "unfold 2 x 3 by the host"
+    assert found[other]["arranged"] == "permute 1, 0 by the host"
+    plain = layers(simulated).parts[0]
+    assert isinstance(plain, TableSpec)
+    assert {row.cells["group"] for row in plain.rows} == {None}
 
 
 @pytest.mark.browser

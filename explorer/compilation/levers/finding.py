@@ -17,7 +17,7 @@ from explorer.compilation.levers.compile_time import (
 )
 from explorer.compilation.levers.latency import latency_levers, predicted_seconds
 from explorer.compilation.levers.memory import memory_levers
-from explorer.compilation.levers.others import other_levers
+from explorer.compilation.levers.others import kept_tensors, other_levers
 from explorer.compilation.levers.outside import options_outside
 from explorer.compilation.levers.precision import precision_levers, weight_levers
 from explorer.compilation.levers.trials import Fork, predict_by_trials, quantity_of
@@ -76,6 +76,7 @@ def find_levers(
         levers += compile_levers(compiled)
     if quantity not in OF_MACHINES or is_npu(compiled):
         levers += other_levers(compiled, quantity, {lever.address for lever in levers})
+        levers += kept_tensors(compiled, quantity)
     if (
         is_npu(compiled) and quantity in OF_TILES
     ):  # buffers of a layer, its other choices, then what is about all of it

@@ -45,6 +45,7 @@ OF_INTEGERS = frozenset(
     )
 )
 """Decisions that move nothing in a program without quantized tensors."""
+KEPT = "group-layers"
 MAX_OF_A_PASS = 12
 """Decisions of one pass that are listed; `c.knobs` has all."""
 
@@ -60,6 +61,27 @@ def other_levers(compiled: Compiled, quantity: Quantity, known: set[str]) -> Ite
         counts[head] = counts.get(head, 0) + 1
         if counts[head] <= MAX_OF_A_PASS:
             yield _lever(knob)
+
+
+def kept_tensors(compiled: Compiled, quantity: Quantity) -> Iterator[LeverRecord]:
+    """Tensors that a pass keeps on the chip: each can be sent to global memory. They are rewrites,
+    and no knobs."""
+    if quantity not in ("peak_bytes", *OF_WORK):
+        return
+    for result in compiled.passes:
+        if result.name != KEPT:
+            continue
+        applied = [event for event in result.record.events if event.applied]
+        for event in applied[:MAX_OF_A_PASS]:
+            yield LeverRecord(
+                address=event.address,
+                group="pass",
+                of=event.site,
+                title="keep the result on the chip",
+                value=True,
+                options=(LeverOption(value=False, decisions=((event.address, False),)),),
+                why=event.explanation,
+            )
 
 
 def _has_integers(compiled: Compiled) -> bool:

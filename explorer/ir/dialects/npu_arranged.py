@@ -63,7 +63,7 @@ class PermuteOp(ArrangedOp):
         return (np.transpose(operands[0], self.get("permutation")),)
 
     def label(self) -> str:
-        return f"permute {', '.join(map(str, self.get('permutation')))}"
+        return f"permute {', '.join(map(str, self.get('permutation')))} by the host"
 
     def _problem(self) -> str:
         if not is_static(self.input):
@@ -108,7 +108,7 @@ class UnfoldOp(ArrangedOp):
 
     def label(self) -> str:
         rows, columns = self.unfolding.neighbours
-        return f"unfold {rows} x {columns}"
+        return f"unfold {rows} x {columns} by the host"
 
     def _problem(self) -> str:
         lengths = {"neighbours": 2, "strides": 2, "pads": 4}

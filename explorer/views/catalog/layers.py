@@ -7,6 +7,8 @@ Layers: 15,606 cycles on simulator of vta-16, predicted exactly; 17 % of the arr
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence, Set
+
 from explorer.results import Trace
 from explorer.results.runs.counted import CountedLayer, CountedRun
 from explorer.views.fixed_numbers import COST_MODEL, KIND
@@ -100,6 +102,21 @@ COLUMNS = (
         moves="cycles",
     ),
     Column(
+        key="group",
+        title="group",
+        format="count",
+        hint="of layers between which tensors stay on the chip: the number of the group",
+        is_for_page=True,
+        moves="traffic_bytes",
+    ),
+    Column(
+        key="arranged",
+        title="arranged",
+        hint="its input or result, which the host writes or reads in that form",
+        is_for_page=True,
+        moves="cycles",
+    ),
+    Column(
         key="kept",
         title="kept",
         format="bytes",
@@ -108,6 +125,8 @@ COLUMNS = (
         moves="traffic_bytes",
     ),
 )
+ARRANGING = ("npu.unfold", "npu.permute")
+"""Operations that the host does where it writes an input or reads a result."""
 MAX_USES = 24
 """Buffers of a layer that text and HTML list: the first ones."""
 
@@ -115,11 +134,12 @@ MAX_USES = 24
 def layers(trace: Trace, index: int = -1) -> Specification:
     """A row for every layer; then of each what its queues and buffers were predicted to do."""
     run = counted_of(trace)
+    groups, arranged = _groups(run), _arranged(trace, run)
     longest = max(run.layers, key=lambda layer: layer.cycles, default=None)
     table = TableSpec(
         title="layers",
         columns=COLUMNS,
-        rows=tuple(_row(layer, run) for layer in run.layers),
+        rows=tuple(_row(layer, run, groups, arranged) for layer in run.layers),
         max_rows=10_000,
     )
     sections = (_section(layer, is_folded=layer is not longest) for layer in run.layers)
@@ -150,7 +170,62 @@ def _summary(trace: Trace, run: CountedRun) -> str:
     )
 
 
-def _row(layer: CountedLayer, run: CountedRun) -> Row:
+def _groups(run: CountedRun) -> Mapping[str, Cell]:
+    """The group of every layer that has one of several layers, by its operation."""
+    found: dict[str, Cell] = {}
+    several = [members for members in run.groups if len(members) > 1]
+    for number, members in enumerate(several, 1):
+        for place, operation in enumerate(members, 1):
+            found[operation] = Cell(
+                value=number,
+                text=f"{number}: {place} of {len(members)}",
+                exact=", ".join(members),
+            )
+    return found
+
+
+def _arranged(trace: Trace, run: CountedRun) -> Mapping[str, str]:
+    """What the host does with inputs and results of layers, by the layer; other views and casts
+    may lie between the two."""
+    if not trace.snapshots:
+        return {}
+    graph = trace.snapshots[-1].graph
+    layers = {layer.operation for layer in run.layers}
+    ends = {node.id for node in graph.nodes if node.family in ("transfer", "input", "output")}
+    after: dict[str, list[str]] = {}
+    before: dict[str, list[str]] = {}
+    for edge in graph.edges:
+        after.setdefault(edge.source, []).append(edge.target)
+        before.setdefault(edge.target, []).append(edge.source)
+    found: dict[str, list[str]] = {}
+    for node in graph.nodes:
+        if node.operation in ARRANGING:
+            for ways in (after, before):
+                for operation in _reached(node.id, ways, layers, ends):
+                    found.setdefault(operation, []).append(node.label)
+    return {operation: "; ".join(dict.fromkeys(names)) for operation, names in found.items()}
+
+
+def _reached(
+    start: str, ways: Mapping[str, Sequence[str]], layers: Set[str], ends: Set[str]
+) -> Iterator[str]:
+    """The first layers on all ways from an operation, which do not leave the machine."""
+    seen, left = {start}, [start]
+    while left:
+        for there in ways.get(left.pop(), ()):
+            if there in layers:
+                yield there
+            elif there not in seen and there not in ends:
+                seen.add(there)
+                left.append(there)
+
+
+def _row(
+    layer: CountedLayer,
+    run: CountedRun,
+    groups: Mapping[str, Cell],
+    arranged: Mapping[str, str],
+) -> Row:
     cycles = max(layer.cycles, 1)
     possible = run.peak_macs_per_cycle * cycles
     predicted = None if layer.predicted is None else layer.predicted.cycles
@@ -186,6 +261,8 @@ def _row(layer: CountedLayer, run: CountedRun) -> Row:
                 value=layer.energy_picojoules if layer.energy else None,
                 exact=", ".join(f"{part} {format_picojoules(pj)}" for part, pj in layer.energy),
             ),
+            "group": groups.get(layer.operation),
+            "arranged": arranged.get(layer.operation),
             "kept": layer.kept_bytes,
             "of_bound": Cell(
                 value=None if layer.bound_cycles is None else layer.bound_cycles / cycles,

@@ -71,6 +71,14 @@ export function legendContent(app, scene) {
             "goes on at the same number, in another column",
           )
         : null,
+      scene.edges.some((edge) => edge.isOnChip)
+        ? element(
+            "li",
+            {},
+            element("span", {class: "swatch on-chip-key"}),
+            "stays on the chip: its layers are one group",
+          )
+        : null,
       scene.edges.some((edge) => edge.kind === "back")
         ? element(
             "li",

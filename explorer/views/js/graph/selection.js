@@ -58,7 +58,13 @@ export function edgeClass(scene, edge) {
   const lit = scene.related?.has(edge.source) && scene.related?.has(edge.target);
   const near =
     scene.selected !== null && (edge.source === scene.selected || edge.target === scene.selected);
-  return ["edge", edge.status, edge.kind, lit ? "related" : near ? "near" : ""]
+  return [
+    "edge",
+    edge.status,
+    edge.kind,
+    edge.isOnChip ? "on-chip" : "",
+    lit ? "related" : near ? "near" : "",
+  ]
     .filter(Boolean)
     .join(" ");
 }

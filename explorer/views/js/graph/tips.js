@@ -86,6 +86,9 @@ export function tipOfEdge(edge) {
     element("div", {}, `${clip(edge.source, 80)} → ${clip(edge.target, 80)}`),
     edge.kind === "back" ? element("div", {}, "runs upwards: it leads back") : null,
     edge.kind === "turn" ? element("div", {}, "goes on in another column") : null,
+    edge.isOnChip
+      ? element("div", {}, "stays on the chip: its layers are one group (group-layers)")
+      : null,
     edge.count > 1 ? element("div", {}, countText(edge.count, "edge")) : null,
   ];
 }

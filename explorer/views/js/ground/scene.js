@@ -251,8 +251,13 @@ function edgesOf({
         target = unitOf(graph.nodes.get(edge.target));
       if (source === target) continue;
       const key = `${source}\n${target}`;
-      if (found.has(key)) found.get(key).count += 1;
-      else found.set(key, {...edge, source, target, key, count: 1});
+      const {attributes} = graph.nodes.get(edge.source);
+      const isOnChip = attributes?.some(([name]) => name === "on_chip") ?? false;
+      const known = found.get(key);
+      if (known) {
+        known.count += 1;
+        known.isOnChip ||= isOnChip;
+      } else found.set(key, {...edge, source, target, key, count: 1, isOnChip});
     }
     return found;
   };

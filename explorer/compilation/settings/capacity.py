@@ -120,11 +120,19 @@ def _symbolic(model: SourceModel) -> ModuleOp:
 
 
 def _rows(model: SourceModel, entry: func.FuncOp, sizes: Mapping[str, Size]) -> int:
-    """How many rows a call adds."""
+    """How many rows a call adds; UnsupportedError where its sizes do not decide that."""
     state = growing_states(model)[0]
     made = dict(zip(output_names(entry), entry_return(entry).operands, strict=True))
     expression = parse(str(shape_of(made[state.output])[state.axis or 0]))
-    known: dict[str, int] = {past_dimension(model, state): 0}
+    past = past_dimension(model, state)
+    known: dict[str, int] = {past: 0}
+    for name in sorted(set(expression.names) & _growing(model, entry) - {past}):
+        problem = f"{state.output} has {expression} rows: {name} decides it, and not {past}"
+        raise UnsupportedError(
+            f"the past cannot be kept in a state with a capacity: {problem}",
+            problems=[problem],
+            hint="compile it for one size of the past, without a capacity",
+        )
     for name in expression.names:
         found = known.get(name, sizes.get(name))
         if isinstance(found, int):

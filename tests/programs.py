@@ -35,6 +35,7 @@ from explorer.passes.lower.assign_layouts import AssignLayouts
 from explorer.passes.lower.lower_to_kernels import LowerToKernels
 from explorer.passes.lower.place_on_device import PlaceOnDevice
 from explorer.results import MemoryPlan
+from explorer.runtime.core_at_hand import lanes_at_hand
 from explorer.runtime.devices import DeviceRecord
 from explorer.runtime.native.program import NativeProgram
 from explorer.runtime.opencl.program import PHASES, OpenCLProgram
@@ -110,8 +111,13 @@ def run_passes(working: Working, passes: Sequence[Pass]) -> list[PassResult]:
     return [run_pass(p, working, RewriteOptions()) for p in passes]
 
 
-def lower(working: Working, lanes: int = 16, language: str = "c") -> list[PassResult]:
-    """Placement, layouts (blocks of `lanes` channels), kernels, loops, schedules, memory plan."""
+def lower(working: Working, lanes: int | None = None, language: str = "c") -> list[PassResult]:
+    """Placement, layouts (blocks of `lanes` channels), kernels, loops, schedules, memory plan.
+
+    lanes: float32 in a vector; None: as many as the core has (`EXPLORER_TEST_CORE`). gcc takes ten
+    times as long for vectors that it has to divide.
+    """
+    lanes = lanes or lanes_at_hand()
     passes = (
         PlaceOnDevice("cpu"),
         AssignLayouts(lanes),

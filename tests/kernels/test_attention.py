@@ -62,7 +62,7 @@ def built():
     inputs = programs.random_inputs(source)
     bias = inputs[f"a{list(CASES).index(MASKED)}_b"]
     bias[:9], bias[9:, 5:] = -np.inf, -np.inf
-    results = programs.lower(working, lanes=16)
+    results = programs.lower(working)
     kernels = results[-2].artifacts["kernels"]
     return kernels, programs.run_binary(results, inputs, "c"), source.run(inputs)
 

@@ -99,7 +99,7 @@ def test_channels_of_an_average_lie_in_blocks(result: str, zero: int):
     text = text.replace("!pixel", "!top.quantized<i8, 0.5:-128>")
     working = programs.program(text)
     inputs = programs.random_inputs(working.snapshot)
-    results = programs.lower(working)
+    results = programs.lower(working, lanes=16)
     laid_out = next(r for r in results if r.name == "assign-layouts").after
     (op,) = (o for o in laid_out.walked if isinstance(o, IntegerAverageOp))
     assert layout_of(op.input).block == layout_of(op.output).block == 16

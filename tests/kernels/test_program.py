@@ -352,7 +352,7 @@ def test_all_levels_and_the_binary_compute_what_numpy_does(name):
     source = working.snapshot
     inputs = programs.random_inputs(source)
     expected, names = source.run(inputs), computed_values(source)
-    results = programs.lower(working, lanes=16)
+    results = programs.lower(working)
     levels = [r.after.level for r in results]
     assert levels == ["top", "top", "kernels", "loops", "scheduled", "memory"]
     runner = CompiledRunner()
@@ -414,7 +414,7 @@ def test_unusual_matrices_compute_what_numpy_does(text):
     source = working.snapshot
     inputs = programs.random_inputs(source)
     expected = source.run(inputs)
-    values = programs.run_binary(programs.lower(working, lanes=16), inputs, "c")
+    values = programs.run_binary(programs.lower(working), inputs, "c")
     assert_same(values, expected, computed_values(source), "binary")
 
 
@@ -459,7 +459,7 @@ def test_random_programs_compute_what_numpy_does(seed):
     source = working.snapshot
     inputs = programs.random_inputs(source)
     expected = source.run(inputs)
-    results = programs.lower(working, lanes=16)
+    results = programs.lower(working)
     values = programs.run_binary(results, inputs, "c")
     # Up to nine layers one behind the other add their rounding.
     wrong = {

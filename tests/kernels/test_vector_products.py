@@ -37,7 +37,7 @@ def built():
     working = programs.program(programs.side_by_side(texts))
     source = working.snapshot
     inputs = programs.random_inputs(source)
-    results = programs.lower(working, lanes=16)
+    results = programs.lower(working)
     kernels = results[-2].artifacts["kernels"]
     return kernels, programs.run_binary(results, inputs, "c"), source.run(inputs)
 

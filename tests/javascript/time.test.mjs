@@ -191,5 +191,9 @@ test("a launch is called as its layer, and what is no operation as it is", () =>
   const launch = {name: "conv35", label: "conv 1x1", operation: "conv35"};
   assert.equal(spanText(launch, layerName), "layer of conv35  conv 1x1");
   assert.equal(spanText(launch), "conv35  conv 1x1");
+  const part = {...launch, name: "conv35: load", label: ""};
+  assert.equal(spanText(part, layerName), "layer of conv35: load");
+  assert.equal(spanText({...part, name: "conv350: load"}, layerName), "conv350: load");
+  assert.equal(spanText({...part, name: ": load", operation: ""}, layerName), ": load");
   assert.equal(spanText({name: "import", label: "", operation: ""}, layerName), "import");
 });

@@ -37,9 +37,11 @@ export const isOnHost = ({kind}) => kind === "host" || kind === "transfer";
 /** What a thread did of a launch, or all instructions of a layer: work seen again. */
 export const isShare = ({kind}) => kind === "share";
 
-// layerName(operation): what its layer is called; without it, the compiler's name stays.
+// layerName(operation): what its layer is called; without it, the compiler's name stays. A part of
+// a layer is called "conv1: load".
 export const spanText = ({name, label, operation}, layerName = (own) => own) => {
-  const shown = operation === name ? layerName(operation) : name;
+  const isOfLayer = operation && (name === operation || name.startsWith(`${operation}: `));
+  const shown = isOfLayer ? layerName(operation) + name.slice(operation.length) : name;
   return label ? `${shown}  ${label}` : shown;
 };
 

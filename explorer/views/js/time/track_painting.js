@@ -163,18 +163,25 @@ function paintBar(plot, context, [fill, edge], span, row, [left, right, shown], 
   const room = shown - left - EDGE_PIXELS;
   if (room < SHORTEST_LABEL - EDGE_PIXELS) return;
   context.fillStyle = plot.colour("text");
-  const [whole, name] = texts();
-  const isNamed = context.measureText(canvasText(name)).width <= room;
-  const text = isNamed
+  const fits = (text) => context.measureText(canvasText(text)).width <= room;
+  const [whole, name, layer] = texts();
+  const text = fits(name)
     ? fittingText(context, whole, room)
-    : fittingText(context, name, room, span.operation ? tailOf : clip);
+    : fittingText(context, layer, room, span.operation ? tailOf : clip);
   context.fillText(text, left + 5, row.top + row.bar / 2);
 }
 
-// What a bar is called, with what it computes; and the name alone, which is cut where it is long.
+// What a bar is called, with what it computes; the name alone; and its layer, which is cut where it
+// is long: the track says which part of the layer it is.
 function textsOf(span, data) {
   const layerName = (own) => data.layerName(own);
-  return [spanText(span, layerName), spanText({...span, label: ""}, layerName)];
+  const named = (name) => spanText({...span, name, label: ""}, layerName);
+  const isOfLayer = span.operation && span.name.startsWith(`${span.operation}: `);
+  return [
+    spanText(span, layerName),
+    named(span.name),
+    named(isOfLayer ? span.operation : span.name),
+  ];
 }
 
 // From the measured start on; what is longer than the time until the next launch ends in a tip.

@@ -29,14 +29,15 @@ from explorer.memory.exact.search import ANYWHERE, INFINITY
 
 PICKS = 4
 """Of so many waiting buffers the most expensive one is placed next."""
-FIRST_PENALTY = 3
-"""Factor of a cost before the first ejection; each one adds 1."""
+PENALTIES = (3, 1)
+"""Factors of a cost before the first ejection, which adds 1, by capacity in turn."""
 STEPS = 4
 """The next capacity is lower by this part of the gap; by half of it after each failure."""
 MOVES_PER_BUFFER = 5
 """A capacity is given up after so many."""
-MAX_FAILURES = 6
-"""In a row."""
+FAILURES = 6
+"""In a row, after which twice as many moves are made."""
+MAX_DOUBLINGS = 12
 MOVES_PER_SLICE = 1_000
 """Between two looks at the clock."""
 
@@ -197,7 +198,7 @@ class Ejector:
             "starts": buffers.neighbour_starts,
             "neighbours": buffers.all_neighbours,
             "offsets": [ANYWHERE] * n,
-            "penalties": [FIRST_PENALTY] * n,
+            "penalties": [1] * n,
             "waiting": [0] * n,
             "lows": [0] * widest,
             "highs": [0] * widest,
@@ -216,21 +217,24 @@ class Ejector:
         Without a deadline what is found depends on `max_moves` alone.
         """
         enough = max(enough, *self.sizes, 0)
-        failures, limit = 0, MOVES_PER_BUFFER * len(self.offsets)
-        while (gap := self.peak - enough) > 0 and failures < MAX_FAILURES:
+        failures, few = 0, MOVES_PER_BUFFER * len(self.offsets)
+        while (gap := self.peak - enough) > 0:
+            doublings, narrower = divmod(failures, FAILURES)
             left = max_moves - self.moves
             is_late = deadline is not None and time.perf_counter() > deadline
-            if left <= 0 or is_late:
+            if left <= 0 or is_late or doublings > MAX_DOUBLINGS:
                 return
-            capacity = self.peak - max(1, gap // (STEPS << failures))
-            failures = 0 if self._reach(capacity, min(limit, left), deadline) else failures + 1
+            capacity = self.peak - max(1, gap // (STEPS << narrower))
+            penalty = PENALTIES[failures % len(PENALTIES)]
+            is_found = self._reach(capacity, penalty, min(few << doublings, left), deadline)
+            failures = 0 if is_found else failures + 1
 
-    def _reach(self, capacity: int, limit: int, deadline: float | None) -> bool:
+    def _reach(self, capacity: int, penalty: int, limit: int, deadline: float | None) -> bool:
         """Whether a plan within the capacity was found, which is then kept."""
         state = self._state
         state.counts[0] = 0
         for i, (offset, size) in enumerate(zip(self.offsets, self.sizes, strict=True)):
-            state.penalties[i] = FIRST_PENALTY
+            state.penalties[i] = penalty
             state.offsets[i] = offset
             if offset + size > capacity:
                 state.offsets[i] = ANYWHERE

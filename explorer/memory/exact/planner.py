@@ -39,6 +39,10 @@ QUICK_STRATEGIES = 6
 """Greedy ones that are tried before the first round of a search."""
 MAX_SEARCHED_FIRST = 2_000
 """Buffers; with more, a search of the whole comes after ejection: one node takes long."""
+FIRST_MOVES_PER_BUFFER = 30
+"""Of ejection, before the search goes on."""
+FIRST_SEARCH, EJECTION = 0.5, 0.9
+"""Parts of the time limit at which a small problem goes from the search to ejection and back."""
 FEW_BLOCKS = 0.8
 """Of the buffers: where no more fit together exactly, blocks are not tried."""
 FIRST_STRATEGIES = 3
@@ -97,25 +101,33 @@ class ExactPlanner:
         if columns is not None and columns.pairs > most_pairs:
             plan = plan if fixed else self._around_peak(plan, enough)
             if plan.peak_bytes > enough:
-                plan, nodes = self._all_orders(plan, steps, fixed, enough, started)
+                plan, nodes = self._all_orders(plan, columns, steps, enough, started)
         elif columns is not None:
-            deadline = None if self.time_limit is None else started + self.time_limit
+            is_small = len(columns) <= MAX_SEARCHED_FIRST
+            deadline = self._deadline(started, FIRST_SEARCH if is_small and not fixed else 1)
             prover = prove if deadline is not None and has_prover() else None
             search = Minimizer(columns, self.max_nodes, deadline, is_compiled, prover)
             unit = columns.unit
             quick = max(-(-bound // unit), enough // unit)
-            is_small = len(columns) <= MAX_SEARCHED_FIRST
             if is_small and search.within(quick, search.first_limit) == FOUND:
                 found = search.plan()
             else:
-                plan, moves = self._all_orders(plan, steps, fixed, enough, started)
+                plan, moves = self._all_orders(plan, columns, steps, enough, started)
                 nodes, search.max_nodes = nodes + moves, search.max_nodes - moves
                 known = -(-plan.peak_bytes // unit)
                 low, found = search.minimize(-(-bound // unit), known, enough // unit)
                 low = max(bound, low * unit)
-            nodes += search.nodes
             if found is not None:
-                plan = self._placed(plan, columns, found, nodes, started)
+                plan = self._placed(plan, columns, found, nodes + search.nodes, started)
+            if is_small and not fixed and deadline is not None and plan.peak_bytes > enough:
+                plan, moves = self._ejected(plan, columns, max(enough, low), started)
+                search.deadline, nodes = self._deadline(started), nodes + moves
+                known = -(-plan.peak_bytes // unit)
+                least, found = search.minimize(-(-low // unit), known, enough // unit)
+                low = max(low, least * unit)
+                if found is not None:
+                    plan = self._placed(plan, columns, found, nodes + search.nodes, started)
+            nodes += search.nodes
         plan = replace(plan, optimal=plan.peak_bytes <= low)
         seconds = time.perf_counter() - started
         return ExactResult(plan, min(low, plan.peak_bytes), nodes, seconds)
@@ -179,29 +191,38 @@ class ExactPlanner:
     def _all_orders(
         self,
         plan: MemoryPlan,
+        columns: Buffers,
         steps: Sequence[str],
-        fixed: Mapping[int, int],
         enough: int,
         started: float,
     ) -> tuple[MemoryPlan, int]:
         """Lowered by ejection where many nodes are allowed, or by the other strategies; and the
         moves."""
-        if fixed:
+        if columns.is_fixed:
             return plan, 0
         moves = 0
         if self.max_nodes > MANY_NODES:
             plan, moves = self._joined(plan, enough, started)
             if not moves and plan.peak_bytes > enough:
-                plan, moves = self._ejected(plan, enough, started)
+                is_small = len(columns) <= MAX_SEARCHED_FIRST
+                most = FIRST_MOVES_PER_BUFFER * len(columns) if is_small else None
+                plan, moves = self._ejected(plan, columns, enough, started, most)
         if not moves and plan.peak_bytes > enough:
             plan = self._more_orders(plan, steps, QUICK_STRATEGIES, None)
         return plan, moves
 
-    def _ejected(self, plan: MemoryPlan, enough: int, started: float) -> tuple[MemoryPlan, int]:
+    def _ejected(
+        self,
+        plan: MemoryPlan,
+        columns: Buffers,
+        enough: int,
+        started: float,
+        most: int | None = None,
+    ) -> tuple[MemoryPlan, int]:
         """The plan, lowered by ejection; and the moves, 0 where too many buffers meet."""
         buffers = [placed.buffer for placed in plan.placements]
         offsets = [placed.offset_bytes for placed in plan.placements]
-        found, moves = self._lowered(buffers, offsets, enough, started)
+        found, moves = self._lowered(columns, offsets, enough, started, most)
         if peak_of(buffers, found) >= plan.peak_bytes:
             return plan, moves
         return with_attempt(plan, f"ejection, {moves:,} moves", found, started), moves
@@ -220,7 +241,7 @@ class ExactPlanner:
         few = replace(self.greedy, strategies=self.greedy.strategies[:QUICK_STRATEGIES])
         found = few(blocks)
         starts = [placed.offset_bytes for placed in found.placements]
-        starts, moves = self._lowered(blocks, starts, enough, started)
+        starts, moves = self._lowered(Buffers(blocks, {}), starts, enough, started)
         if peak_of(blocks, starts) >= plan.peak_bytes:
             return plan, moves
         offsets = joining.offsets(dict(zip(joining.numbers, starts, strict=True)))
@@ -230,23 +251,28 @@ class ExactPlanner:
 
     def _lowered(
         self,
-        buffers: Sequence[BufferLifetime],
+        columns: Buffers,
         offsets: Sequence[int],
         enough: int,
         started: float,
+        most: int | None = None,
     ) -> tuple[list[int], int]:
         """Offsets in bytes of a plan that is at most as large, and the moves that it took."""
-        columns = Buffers(buffers, {})
         if columns.pairs > MAX_PAIRS:
             return list(offsets), 0
-        deadline = None if self.time_limit is None else started + self.time_limit
         unit, numbers = columns.unit, columns.numbers
         ejector = Ejector(columns, [offsets[i] // unit for i in numbers], is_compiled=True)
-        ejector.lower(enough // unit, self.max_nodes // 2, deadline)
+        moves = min(most or self.max_nodes, self.max_nodes // 2)
+        is_small = len(columns) <= MAX_SEARCHED_FIRST
+        ejector.lower(enough // unit, moves, self._deadline(started, EJECTION if is_small else 1))
         found = list(offsets)
         for i, place in zip(numbers, ejector.offsets, strict=True):
             found[i] = unit * place
         return found, ejector.moves
+
+    def _deadline(self, started: float, part: float = 1) -> float | None:
+        """When so much of the time limit is over."""
+        return None if self.time_limit is None else started + part * self.time_limit
 
     def _around_peak(self, plan: MemoryPlan, enough: int) -> MemoryPlan:
         """The plan, or one in which all but what lives in the fullest step is placed again."""

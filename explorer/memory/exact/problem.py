@@ -74,6 +74,11 @@ class Buffers:
     def __len__(self) -> int:
         return len(self.sizes)
 
+    @property
+    def is_fixed(self) -> bool:
+        """Whether some buffer has its offset."""
+        return any(place != ANYWHERE for place in self.fixed)
+
     @cached_property
     def pairs(self) -> int:
         """How many pairs of buffers live at the same time."""
@@ -189,7 +194,7 @@ class Buffers:
             "options": [
                 capacity,
                 int(order.startswith("T")),
-                int(any(place != ANYWHERE for place in self.fixed)),
+                int(self.is_fixed),
             ],
         }
 

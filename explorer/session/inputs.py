@@ -26,7 +26,8 @@ MAX_SIZES = 16
 
 def says_sizes(array: np.ndarray) -> bool:
     """Whether an input may be sizes or a condition, and not data: a number, or a short vector."""
-    return array.ndim == 0 or (array.ndim == 1 and array.size <= MAX_SIZES and array.dtype != bool)
+    most = 1 if array.dtype == bool else MAX_SIZES
+    return array.ndim == 0 or (array.ndim == 1 and array.size <= most)
 
 
 def checked_inputs(

@@ -478,7 +478,7 @@ class Session(Closing, Displayed):
         if "capacity" not in self._options and not ranges and has_ranges:
             capacity = self._past.capacity(self.model, given)
             if capacity is not None:
-                capacity = self._past.fitting(self.model, given, capacity)
+                capacity = self._past.fitting(source, given, capacity)
         options = self._past.options(self._options, capacity)
         try:
             if capacity is not None:

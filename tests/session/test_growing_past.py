@@ -207,3 +207,68 @@ def test_rows_that_a_mask_decides_have_no_capacity_and_the_session_says_why():
             np.testing.assert_allclose(found["y"], expected[0], rtol=1e-4, atol=1e-5)
             np.testing.assert_array_equal(found["present.key"], expected[1])
         assert "all decides it, and not p" in session.why()
+
+
+def merged_decoder() -> onnx.ModelProto:
+    """As optimum merges a prompt and a step: one branch has the past, the other one has none."""
+
+    def value(name: str, *shape: int | str, kind: int = TensorProto.FLOAT):
+        return helper.make_tensor_value_info(name, kind, shape)
+
+    def branch(has_past: bool) -> onnx.GraphProto:
+        name = "step" if has_past else "prompt"
+        keys, y = f"{name}_keys", f"{name}_y"
+        nodes = [
+            helper.make_node("Concat", ["past", "x"], [keys], axis=1)
+            if has_past
+            else helper.make_node("Identity", ["x"], [keys]),
+            helper.make_node("Transpose", [keys], [f"{name}_t"], perm=[0, 2, 1]),
+            helper.make_node("MatMul", ["x", f"{name}_t"], [f"{name}_s"]),
+            helper.make_node("Softmax", [f"{name}_s"], [f"{name}_p"], axis=-1),
+            helper.make_node("MatMul", [f"{name}_p", keys], [y]),
+        ]
+        results = [helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in (y, keys)]
+        return helper.make_graph(nodes, name, [], results)
+
+    node = helper.make_node(
+        "If",
+        ["use_cache_branch"],
+        ["y", "present"],
+        then_branch=branch(True),
+        else_branch=branch(False),
+    )
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [
+            value("x", 1, "rows", 4),
+            value("past", 1, "p", 4),
+            value("use_cache_branch", 1, kind=TensorProto.BOOL),
+        ],
+        [value("y", 1, "rows", 4), value("present", 1, "all", 4)],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_a_branch_without_a_past_and_one_with_it_are_two_programs():
+    proto = merged_decoder()
+    judge = onnxruntime.InferenceSession(proto.SerializeToString())
+    random = np.random.default_rng(3)
+    with ex.Session(from_proto(proto), isolated=False) as session:
+        past = np.zeros((1, 0, 4), np.float32)
+
+        def compared(rows: int, uses_past: bool) -> np.ndarray:
+            x = random.standard_normal((1, rows, 4), np.float32)
+            given = {"x": x, "past": past, "use_cache_branch": np.array([uses_past])}
+            found, expected = session.run(given), judge.run(["y", "present"], given)
+            np.testing.assert_allclose(found["y"], expected[0], rtol=1e-4, atol=1e-5)
+            np.testing.assert_array_equal(found["present"], expected[1])
+            return expected[1]
+
+        past = compared(3, False)
+        for _ in range(6):
+            past = compared(1, True)
+        assert Counter(call.event for call in session.calls) == {"compiled": 2, "hit": 5}
+        compared(1, False)  # of the same sizes as a step: the condition is no size
+        past = compared(1, True)
+        assert [call.event for call in session.calls][-2:] == ["compiled", "hit"]

@@ -345,8 +345,10 @@ leaves to companion functions in C. Not counted are `quantize` of the inputs, `d
 outputs, and reshapes of floats next to them, which are views: nothing is run for these. Every
 network is equal to its integer program bit by bit, after every pass and in the simulator, and its
 cycles are those predicted, unless a cell states something else. An empty cell was not run. `*`: run
-before weights were coded, which adds no cycles ([coded weights](npu.md#coded-weights)). Most
-cells are older than `unfold-inputs`, which is applied where it saves cycles.
+before weights were coded, which adds no cycles ([coded weights](npu.md#coded-weights)). Older than
+`unfold-inputs` and `arrange-inputs`, which are applied where they save cycles, are cells of
+`qdq_multi_consumer`, `shufflenet-v2-12-int8`, `mobilenetv2_ort_maui`, `cct_2_32_32_128`,
+`fastestdet`, `ultraface_rfb320`, `vit_tracker`, `ppocr_mobile_v2_cls`.
 """
 
 

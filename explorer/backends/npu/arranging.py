@@ -23,7 +23,7 @@ from xdsl.ir import Operation, SSAValue
 from explorer.backends.npu.lowered import LoweredLayers
 from explorer.errors import InputError
 from explorer.ir.dialects.npu import PermuteOp
-from explorer.ir.dialects.npu_arranged import readers_behind_views
+from explorer.ir.dialects.npu_arranged import readers_through_views
 from explorer.ir.functions.calls import functions_on
 from explorer.ir.operation import TopOperation, identity_of, set_identity
 from explorer.ir.rewriting import OVERRIDDEN, RecordedRewriter, Rewrite, RewriteOptions
@@ -212,7 +212,7 @@ def _problem_of_place(op: TransposeOp) -> str:
     """Why the host neither writes nor reads what is transposed in that order."""
     if moves_argument(op):
         return problem_of_argument(op)
-    others = ", ".join(map(identity_of, readers_behind_views(op)))
+    others = ", ".join(map(identity_of, readers_through_views(op)))
     return f"its result is read as it is by {others}" if others else ""
 
 

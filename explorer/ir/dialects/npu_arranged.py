@@ -1,4 +1,4 @@
-"""What a host writes or reads otherwise than a program means it, as operations that are views."""
+"""Views of arguments and results whose numbers the host writes or reads in another order."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class PermuteOp(ArrangedOp):
         return "" if is_order else f"{list(order)} is no order of {rank} axes"
 
     def _problem_of_place(self) -> str:
-        is_result = any(self.output.uses) and not readers_behind_views(self)
+        is_result = any(self.output.uses) and not readers_through_views(self)
         return "" if is_result else super()._problem_of_place()
 
 
@@ -125,12 +125,12 @@ class UnfoldOp(ArrangedOp):
         return channels, height, width
 
 
-def readers_behind_views(op: Operation) -> list[Operation]:
+def readers_through_views(op: Operation) -> list[Operation]:
     """What reads an operation, or views of it, and is neither a view nor the function's return."""
     found: list[Operation] = []
     for user in dict.fromkeys(use.operation for result in op.results for use in result.uses):
         if isinstance(user, TopOperation) and user.is_view:
-            found += readers_behind_views(user)
+            found += readers_through_views(user)
         elif user.name != "top.return":
             found.append(user)
     return found

@@ -44,10 +44,10 @@ def branch(node: Node, build: Build) -> Sequence[Imported]:
 
     Where the condition follows from shapes, only the branch that is taken is imported: the other
     often has results of another rank (PyTorch's `squeeze`), which no type could hold. So it is
-    where the branches cannot both be imported, or have results of other sizes, and an input that is
-    assumed decides, or where one of
-    them does not fit the sizes: whoever took it would fail. The program is then right only for
-    inputs that lead to the other one, and says so (`specialized_inputs`).
+    where the branches cannot both be imported, or have results of different sizes, and an input
+    that is assumed decides, or where one of them does not fit the sizes: whoever took it would
+    fail. The program is then right only for inputs that lead to the other one, and says so
+    (`specialized_inputs`).
     """
     condition = node.operand(0)
     known = build.knowledge.array(condition)
@@ -91,10 +91,10 @@ def _both_branches(node: Node, condition: Expr, build: Build) -> list[Imported]:
         discard(then_region.block)
         discard(else_region.block)
         raise Unsupported(f"which branch is taken depends on the inputs, and {error}") from error
-    # Each branch makes a size otherwise, as one with and one without a past.
+    # The branches compute one size differently, as a prompt and a step with a past do.
     is_unknown = any(UNKNOWN in value.shape for value in made)
     if is_unknown and build.is_true(condition) is not None:
-        raise Unsupported("its branches have results of other sizes")
+        raise Unsupported("its branches have results of different sizes")
     return with_tensors(then_results, made)
 
 

@@ -6,7 +6,6 @@ import {placeText} from "../ground/budgets.js";
 import {element} from "../ground/dom.js";
 import {bytesText, exactText} from "../ground/numbers.js";
 import {placed} from "../ground/plot.js";
-import {clip} from "../ground/scene.js";
 import {tailOf} from "../measures/column_names.js";
 import {bufferName} from "./painting.js";
 import {READ_ONLY} from "../branches/session.js";

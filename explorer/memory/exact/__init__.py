@@ -5,7 +5,7 @@ problem.py     buffers as columns, their sections and neighbours
 search.py      places all buffers below a capacity, or proves that it is impossible
 minimizing.py  node limits, bisection between the live bound and the best known peak
 repairing.py   the search around the steps in which a long plan is too large
-ejecting.py    moves by which a plan becomes lower; joining.py  blocks that fit exactly
+ejecting.py    how a plan becomes lower, by moves.py; joining.py  blocks that fit exactly
 compiled.py    search and moves compiled by numba; prover.py  CP-SAT of OR-Tools
 forbidden.py   bytes that no buffer may take
 planner.py     greedy orders first, then all of these

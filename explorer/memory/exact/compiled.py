@@ -1,4 +1,4 @@
-"""The functions of `search.py` and `ejecting.py`, compiled by numba: the same plans, some hundred
+"""The functions of `search.py` and `moves.py`, compiled by numba: the same plans, some hundred
 times as fast.
 
 numba keeps what it compiles next to these files, by the processor and by the file's time, or in
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from explorer.memory.exact import ejecting, search
+from explorer.memory.exact import moves, search
 
 SEARCH = (
     "note",
@@ -56,7 +56,7 @@ def find_key(keys, key, first, end):
 
 
 def sort_keys(keys, count):
-    """`ejecting.sort_keys` for arrays."""
+    """`moves.sort_keys` for arrays."""
     keys[:count] = np.sort(keys[:count])
 
 
@@ -70,7 +70,7 @@ def compiled_functions() -> tuple[Any, Any] | None:
 @cache
 def compiled_eject() -> Any:
     """`eject`, or None where numba is not installed."""
-    found = compiled(ejecting, EJECTION, {"sort_keys": sort_keys})
+    found = compiled(moves, EJECTION, {"sort_keys": sort_keys})
     return found["eject"] if found else None
 
 

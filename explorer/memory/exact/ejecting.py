@@ -10,9 +10,6 @@ ejected, so that a place is not taken back and forth. The chain of moves ends wh
 and the next capacity is lower. Ejection chains: Glover (Discrete Applied Mathematics 65, 1996).
 Penalties: guided local search for packing, Faroe, Pisinger and Zachariasen (INFORMS Journal on
 Computing 15, 2003).
-
-State is in arrays of integers, and random numbers are made here, so that the compiled functions
-(`compiled.py`) make the same moves.
 """
 
 from __future__ import annotations
@@ -20,15 +17,14 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from math import isqrt
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from explorer.memory.exact.moves import State, eject
 from explorer.memory.exact.problem import Buffers
 from explorer.memory.exact.search import ANYWHERE, INFINITY
 
-PICKS = 4
-"""Of so many waiting buffers the most expensive one is placed next."""
 PENALTIES = (3, 1)
 """Factors of a cost before the first ejection, which adds 1, by capacity in turn."""
 STEPS = 4
@@ -40,138 +36,6 @@ FAILURES = 6
 MAX_DOUBLINGS = 12
 MOVES_PER_SLICE = 1_000
 """Between two looks at the clock."""
-
-
-class State(NamedTuple):
-    """Buffers by number, in the unit of `Buffers`."""
-
-    sizes: Any
-    alignments: Any
-    areas: Any
-    """Square roots of size times steps."""
-    starts: Any
-    """The neighbours of buffer i are `neighbours[starts[i]:starts[i + 1]]`."""
-    neighbours: Any
-    offsets: Any
-    """`ANYWHERE`: the buffer waits."""
-    penalties: Any
-    waiting: Any
-    lows: Any
-    """Of the placed neighbours of one buffer, ascending: offset times buffers, plus number."""
-    highs: Any
-    """The same of their ends."""
-    counts: Any
-    """How many wait, and the state of the random numbers."""
-
-
-def sort_keys(keys, count):
-    """Sorts the first `count` keys in place."""
-    keys[:count] = sorted(keys[:count])
-
-
-def draw(counts):
-    """A pseudorandom number below 2^24 (a linear congruential generator modulo 2^31)."""
-    counts[1] = (counts[1] * 1103515245 + 12345) & 0x7FFFFFFF
-    return counts[1] >> 7
-
-
-def take_waiting(state):
-    """The waiting buffer that is placed next, which no longer waits."""
-    waiting, counts, areas = state.waiting, state.counts, state.areas
-    place = draw(counts) % counts[0]
-    for _ in range(PICKS - 1):
-        other = draw(counts) % counts[0]
-        if areas[waiting[other]] > areas[waiting[place]]:
-            place = other
-    buffer = waiting[place]
-    counts[0] -= 1
-    waiting[place] = waiting[counts[0]]
-    return buffer
-
-
-def sort_neighbours(state, buffer):
-    """Fills `lows` and `highs`; how many neighbours are placed."""
-    n, count = len(state.sizes), 0
-    for k in range(state.starts[buffer], state.starts[buffer + 1]):
-        j = state.neighbours[k]
-        if state.offsets[j] != ANYWHERE:
-            state.lows[count] = state.offsets[j] * n + j
-            state.highs[count] = (state.offsets[j] + state.sizes[j]) * n + j
-            count += 1
-    sort_keys(state.lows, count)
-    sort_keys(state.highs, count)
-    return count
-
-
-def find_cheapest(state, buffer, capacity, count):
-    """(offset, cost) within the capacity: the lowest offset that is free, or of the offsets whose
-    occupants cost least any one.
-
-    The cost changes only where the buffer begins at the end of a neighbour, or ends at the begin of
-    one; the offsets are tried from below.
-    """
-    n = len(state.sizes)
-    lows, highs, areas, penalties = state.lows, state.highs, state.areas, state.penalties
-    size, alignment = state.sizes[buffer], state.alignments[buffer]
-    top = (capacity - size) // alignment * alignment
-    low, high, below, above = 0, 0, 0, 0
-    offset, cost = 0, 0
-    best, least, equal = 0, INFINITY, 1
-    while True:
-        while below < count and lows[below] // n < offset + size:
-            j = lows[below] % n
-            cost += areas[j] * penalties[j]
-            below += 1
-        while above < count and highs[above] // n <= offset:
-            j = highs[above] % n
-            cost -= areas[j] * penalties[j]
-            above += 1
-        if cost < least:
-            best, least, equal = offset, cost, 1
-        elif cost == least:
-            equal += 1
-            if draw(state.counts) % equal == 0:
-                best = offset
-        if cost == 0 or offset == top:
-            return best, least
-        following = offset
-        while following <= offset:
-            under, over = top, top
-            if low < count:
-                under = (lows[low] // n - size) // alignment * alignment
-            if high < count:
-                over = -(-(highs[high] // n) // alignment) * alignment
-            if low < count and under <= over:
-                following = under
-                low += 1
-            elif high < count:
-                following = over
-                high += 1
-            else:
-                following = top
-        offset = min(following, top)
-
-
-def eject(state, capacity, moves):
-    """The number of moves until no buffer waits, at most `moves`."""
-    n, sizes, offsets, counts = len(state.sizes), state.sizes, state.offsets, state.counts
-    for move in range(moves):
-        if counts[0] == 0:
-            return move
-        buffer = take_waiting(state)
-        count = sort_neighbours(state, buffer)
-        offset, cost = find_cheapest(state, buffer, capacity, count)
-        offsets[buffer] = offset
-        if cost == 0:
-            continue
-        for k in range(count):
-            j = state.lows[k] % n
-            if offsets[j] < offset + sizes[buffer] and offset < offsets[j] + sizes[j]:
-                offsets[j] = ANYWHERE
-                state.penalties[j] += 1
-                state.waiting[counts[0]] = j
-                counts[0] += 1
-    return moves
 
 
 class Ejector:

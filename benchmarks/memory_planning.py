@@ -30,9 +30,12 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 
 from explorer.memory import ExactPlanner, GreedyPlanner, default_planners, verify_plan
+from explorer.memory.exact.ejecting import Ejector
+from explorer.memory.exact.problem import Buffers
 from explorer.memory.instances import read_problem
 from explorer.results import BufferLifetime
 
@@ -89,8 +92,11 @@ def find_instances() -> list[Path]:
 
 
 def warm_up(planner: ExactPlanner) -> None:
-    """Compiles the search, which takes seconds where numba has kept nothing."""
-    planner.solve(perfect_packing(300, steps=60, seed=2))
+    """Compiles search and ejection, which takes seconds where numba has kept nothing."""
+    buffers = perfect_packing(300, steps=60, seed=2)
+    planner.solve(buffers)
+    offsets = list(accumulate((b.size_bytes for b in buffers[:-1]), initial=0))
+    Ejector(Buffers(buffers, {}), offsets, is_compiled=True).lower(0, 100)
 
 
 def varied(

@@ -144,7 +144,7 @@ def test_a_convolution_is_found_in_every_pane(watched: Any, trace: Trace, opened
         watched.expect_names(".tensor-head strong", ["Conv_0_out"])
         page.keyboard.press("n")
         page.wait_for_selector(".dock tr.marked")
-        watched.expect_names(".dock tr.marked td:first-child", ["conv_1"])
+        watched.expect_names(".dock tr.marked td:first-child", ["Conv_0"])
         page.keyboard.press("t")
         page.wait_for_selector(".bar.marked")
         watched.expect_names(".bar.marked", ["conv_1"])

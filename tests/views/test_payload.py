@@ -195,6 +195,7 @@ def test_a_trace_of_an_unfinished_compilation_has_a_head(trace: Trace):
             "model_comparison",
             "placement",
             "workspace",
+            "sweep",
             "kernel",
         ),
         False,

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from explorer.memory.exact.moves import State, eject
+from explorer.memory.exact.moves import WAITING, State, eject
 from explorer.memory.exact.problem import Buffers
 from explorer.memory.exact.search import ANYWHERE, INFINITY
 
@@ -47,8 +47,8 @@ class Ejector:
         """Of the lowest plan that was found."""
         self.moves = 0
         self._eject, self._column = eject, list
-        n = len(offsets)
-        has_room = self.peak * n < INFINITY  # keys are such products
+        n, bits = len(offsets), len(offsets).bit_length()
+        has_room = self.peak << bits < INFINITY
         if is_compiled and has_room and (compiled := compiled_eject()):
             self._eject, self._column = compiled, lambda values: np.array(values, np.int64)
         widest = max(map(len, buffers.neighbours), default=0)
@@ -66,7 +66,7 @@ class Ejector:
             "waiting": [0] * n,
             "lows": [0] * widest,
             "highs": [0] * widest,
-            "counts": [0, 1],
+            "counts": [0, 1, bits],
         }
         self._state = State(**{name: self._column(values) for name, values in columns.items()})
 
@@ -96,21 +96,21 @@ class Ejector:
     def _reach(self, capacity: int, penalty: int, limit: int, deadline: float | None) -> bool:
         """Whether a plan within the capacity was found, which is then kept."""
         state = self._state
-        state.counts[0] = 0
+        state.counts[WAITING] = 0
         for i, (offset, size) in enumerate(zip(self.offsets, self.sizes, strict=True)):
             state.penalties[i] = penalty
             state.offsets[i] = offset
             if offset + size > capacity:
                 state.offsets[i] = ANYWHERE
-                state.waiting[state.counts[0]] = i
-                state.counts[0] += 1
+                state.waiting[state.counts[WAITING]] = i
+                state.counts[WAITING] += 1
         done = 0
-        while state.counts[0] and done < limit:
+        while state.counts[WAITING] and done < limit:
             if deadline is not None and time.perf_counter() > deadline:
                 break
             tried = int(self._eject(state, capacity, min(MOVES_PER_SLICE, limit - done)))
             done, self.moves = done + tried, self.moves + tried
-        if state.counts[0]:
+        if state.counts[WAITING]:
             return False
         self.offsets = [int(offset) for offset in state.offsets]
         return True

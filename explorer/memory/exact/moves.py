@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 from explorer.memory.exact.search import ANYWHERE, INFINITY
 
+WAITING, RANDOM, BITS = range(3)
+"""How many buffers wait, the state of the random numbers, and the bits of a buffer's number."""
 PICKS = 4
 """Of so many waiting buffers the most expensive one is placed next."""
 
@@ -29,11 +31,11 @@ class State(NamedTuple):
     penalties: Any
     waiting: Any
     lows: Any
-    """Of the placed neighbours of one buffer, ascending: offset times buffers, plus number."""
+    """Of the placed neighbours of one buffer, ascending: the offset, and its number in `BITS`."""
     highs: Any
     """The same of their ends."""
     counts: Any
-    """How many wait, and the state of the random numbers."""
+    """By `WAITING`, `RANDOM` and `BITS`."""
 
 
 def sort_keys(keys, count):
@@ -43,32 +45,32 @@ def sort_keys(keys, count):
 
 def draw(counts):
     """A pseudorandom number below 2^24 (a linear congruential generator modulo 2^31)."""
-    counts[1] = (counts[1] * 1103515245 + 12345) & 0x7FFFFFFF
-    return counts[1] >> 7
+    counts[RANDOM] = (counts[RANDOM] * 1103515245 + 12345) & 0x7FFFFFFF
+    return counts[RANDOM] >> 7
 
 
 def take_waiting(state):
     """The waiting buffer that is placed next, which no longer waits."""
     waiting, counts, areas = state.waiting, state.counts, state.areas
-    place = draw(counts) % counts[0]
+    place = draw(counts) % counts[WAITING]
     for _ in range(PICKS - 1):
-        other = draw(counts) % counts[0]
+        other = draw(counts) % counts[WAITING]
         if areas[waiting[other]] > areas[waiting[place]]:
             place = other
     buffer = waiting[place]
-    counts[0] -= 1
-    waiting[place] = waiting[counts[0]]
+    counts[WAITING] -= 1
+    waiting[place] = waiting[counts[WAITING]]
     return buffer
 
 
 def sort_neighbours(state, buffer):
     """Fills `lows` and `highs`; how many neighbours are placed."""
-    n, count = len(state.sizes), 0
+    bits, count = state.counts[BITS], 0
     for k in range(state.starts[buffer], state.starts[buffer + 1]):
         j = state.neighbours[k]
         if state.offsets[j] != ANYWHERE:
-            state.lows[count] = state.offsets[j] * n + j
-            state.highs[count] = (state.offsets[j] + state.sizes[j]) * n + j
+            state.lows[count] = (state.offsets[j] << bits) + j
+            state.highs[count] = ((state.offsets[j] + state.sizes[j]) << bits) + j
             count += 1
     sort_keys(state.lows, count)
     sort_keys(state.highs, count)
@@ -82,7 +84,8 @@ def find_cheapest(state, buffer, capacity, count):
     The cost changes only where the buffer begins at the end of a neighbour, or ends at the begin of
     one; the offsets are tried from below.
     """
-    n = len(state.sizes)
+    bits = state.counts[BITS]
+    numbers = (1 << bits) - 1
     lows, highs, areas, penalties = state.lows, state.highs, state.areas, state.penalties
     size, alignment = state.sizes[buffer], state.alignments[buffer]
     top = (capacity - size) // alignment * alignment
@@ -90,12 +93,12 @@ def find_cheapest(state, buffer, capacity, count):
     offset, cost = 0, 0
     best, least, equal = 0, INFINITY, 1
     while True:
-        while below < count and lows[below] // n < offset + size:
-            j = lows[below] % n
+        while below < count and lows[below] >> bits < offset + size:
+            j = lows[below] & numbers
             cost += areas[j] * penalties[j]
             below += 1
-        while above < count and highs[above] // n <= offset:
-            j = highs[above] % n
+        while above < count and highs[above] >> bits <= offset:
+            j = highs[above] & numbers
             cost -= areas[j] * penalties[j]
             above += 1
         if cost < least:
@@ -110,9 +113,9 @@ def find_cheapest(state, buffer, capacity, count):
         while following <= offset:
             under, over = top, top
             if low < count:
-                under = (lows[low] // n - size) // alignment * alignment
+                under = ((lows[low] >> bits) - size) // alignment * alignment
             if high < count:
-                over = -(-(highs[high] // n) // alignment) * alignment
+                over = -(-(highs[high] >> bits) // alignment) * alignment
             if low < count and under <= over:
                 following = under
                 low += 1
@@ -126,9 +129,10 @@ def find_cheapest(state, buffer, capacity, count):
 
 def eject(state, capacity, moves):
     """The number of moves until no buffer waits, at most `moves`."""
-    n, sizes, offsets, counts = len(state.sizes), state.sizes, state.offsets, state.counts
+    sizes, offsets, counts = state.sizes, state.offsets, state.counts
+    numbers = (1 << counts[BITS]) - 1
     for move in range(moves):
-        if counts[0] == 0:
+        if counts[WAITING] == 0:
             return move
         buffer = take_waiting(state)
         count = sort_neighbours(state, buffer)
@@ -137,10 +141,10 @@ def eject(state, capacity, moves):
         if cost == 0:
             continue
         for k in range(count):
-            j = state.lows[k] % n
+            j = state.lows[k] & numbers
             if offsets[j] < offset + sizes[buffer] and offset < offsets[j] + sizes[j]:
                 offsets[j] = ANYWHERE
                 state.penalties[j] += 1
-                state.waiting[counts[0]] = j
-                counts[0] += 1
+                state.waiting[counts[WAITING]] = j
+                counts[WAITING] += 1
     return moves

@@ -48,8 +48,6 @@ CASES = ROOT / "benchmarks" / "models.toml"
 NOISE = 4
 """Pictures of a model that has no case."""
 ENDS = ("top.quantize", "top.dequantize")
-OLDER = " *"
-"""After the cycles of a cell that was run before weights were coded."""
 VIEW = ("top.reshape", "it reads or makes floats")
 Row = dict[str, Any]
 
@@ -284,8 +282,7 @@ def with_cells(text: str, rows: Sequence[Row]) -> str:
             row = by_cell.get((model, made_by, target))
             if row is None:
                 continue
-            known = cells[index].removesuffix(OLDER)
-            before, after = (one.partition(" + ")[2] for one in (known, cell(row)))
+            before, after = (one.partition(" + ")[2] for one in (cells[index], cell(row)))
             if before != after:
                 raise InputError(f"{model} on {target}: {after or 0} elsewhere, not {before or 0}")
             cells[index] = cell(row)
@@ -344,11 +341,7 @@ docs/npu-networks.md`. A cell has the cycles; after `+` is the number of operati
 leaves to companion functions in C. Not counted are `quantize` of the inputs, `dequantize` of the
 outputs, and reshapes of floats next to them, which are views: nothing is run for these. Every
 network is equal to its integer program bit by bit, after every pass and in the simulator, and its
-cycles are those predicted, unless a cell states something else. An empty cell was not run. `*`: run
-before weights were coded, which adds no cycles ([coded weights](npu.md#coded-weights)). Older than
-`unfold-inputs` and `arrange-inputs`, which are applied where they save cycles, are cells of
-`qdq_multi_consumer`, `shufflenet-v2-12-int8`, `mobilenetv2_ort_maui`, `cct_2_32_32_128`,
-`fastestdet`, `ultraface_rfb320`, `vit_tracker`, `ppocr_mobile_v2_cls`.
+cycles are those predicted, unless a cell states something else. An empty cell was not run.
 """
 
 

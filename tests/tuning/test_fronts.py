@@ -118,9 +118,9 @@ def test_every_machine_opens_as_a_fork_of_its_own():
     trace = explorer.compile(sample("digits_mlp")).trace()
     assert VIEW.specification is not None
     shown = VIEW.specification(trace.with_part("sweep", OF_TARGETS), -1)
-    (beside, skipped) = shown.parts
-    assert isinstance(beside, Beside) and isinstance(skipped, TableSpec)
-    chart, table = beside.parts
+    (pair, skipped) = shown.parts
+    assert isinstance(pair, Beside) and isinstance(skipped, TableSpec)
+    chart, table = pair.parts
     assert isinstance(table, TableSpec) and isinstance(chart, ChartSpec)
     offered = [row.action and dict(row.action.decisions) for row in table.rows]
     assert offered == [{"target": "tiny-8"}, {"target": "mac-128"}]

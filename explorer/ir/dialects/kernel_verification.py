@@ -6,11 +6,11 @@ clones or moves loops hands on, so that a form which was valid once is known by 
 
     affine.for 0 to 56   affine.for 0 to 56   arith.addf f32, f32   ...   two verified, then known
 
-Where an operation stands is looked at each time: its block, the end of that block, and whether
-the kernel defines its operands before it. What a kernel's function states is a form as well.
+The place of an operation is checked each time: its block, the end of that block, and whether
+the kernel defines its operands before it. The attributes of a kernel's function are a form as well.
 
 Forms are kept for all programs of the process: a fork, an edited model and another budget take
-most kernels from a cache (`explorer.kernels.kernel_cache`), whose copies share their objects.
+most kernels from a cache (`explorer.kernels.kernel_cache`), and copies share types and properties.
 """
 
 from __future__ import annotations

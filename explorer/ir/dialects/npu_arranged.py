@@ -1,4 +1,4 @@
-"""Views of arguments and results whose numbers the host writes or reads in another order."""
+"""Views of arguments and results: the host writes or reads their numbers in another order."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from explorer.ir.unfolding import Picture, Unfolding
 
 
 class ArrangedOp(TopOperation):
-    """A view of an argument whose numbers the host writes in the order of the result, or of a
-    result that it reads so. Views may lie between the two."""
+    """A view of an argument, which the host writes in the order of the view, or of a result, which
+    it reads in that order. Other views may lie between the two."""
 
     FAMILY: ClassVar[str] = "movement"
     KEEPS_FINITE: ClassVar[bool] = True

@@ -2,7 +2,7 @@
 
     capacity 96, buffer d ends at 112                d waits
         -> of all offsets of d within 96, the one    d at 32 meets c alone: c waits
-           whose occupants cost least
+           where the buffers it meets cost least
         -> c finds room that costs nothing           nothing waits: a plan within 96
 
 A buffer costs the square root of its bytes times its steps. It costs more each time that it is

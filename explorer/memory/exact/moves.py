@@ -78,8 +78,8 @@ def sort_neighbours(state, buffer):
 
 
 def find_cheapest(state, buffer, capacity, count):
-    """(offset, cost) within the capacity: the lowest offset that is free, or of the offsets whose
-    occupants cost least any one.
+    """(offset, cost) within the capacity: the lowest offset that is free, or any one of those where
+    the buffers that it meets cost least.
 
     The cost changes only where the buffer begins at the end of a neighbour, or ends at the begin of
     one; the offsets are tried from below.

@@ -77,8 +77,8 @@ def arranged_shape(shape: tuple[int, ...], steps: Steps) -> tuple[int, ...]:
 
 def arrangement_of(value: SSAValue | Attribute) -> tuple[Steps, Unfolding | None]:
     """Of an argument of a function, and of views of it, that views alone read: the steps to the
-    last of them, and how the picture there is unfolded. Of views of what is computed, behind an
-    order of axes: the steps back to its operand. Nothing of other values."""
+    last of them, and how the picture there is unfolded. Of views of what is computed, after
+    an order of axes: the steps back to its operand. Nothing of other values."""
     if not isinstance(value, SSAValue):
         return (), None
     if not is_written_by_host(value):

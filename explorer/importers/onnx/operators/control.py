@@ -46,8 +46,8 @@ def branch(node: Node, build: Build) -> Sequence[Imported]:
     often has results of another rank (PyTorch's `squeeze`), which no type could hold. So it is
     where the branches cannot both be imported, or have results of different sizes, and an input
     that is assumed decides, or where one of them does not fit the sizes: whoever took it would
-    fail. The program is then right only for inputs that lead to the other one, and says so
-    (`specialized_inputs`).
+    fail. The program is then right only for inputs that lead to the other one, which
+    `specialized_inputs` names.
     """
     condition = node.operand(0)
     known = build.knowledge.array(condition)

@@ -307,6 +307,9 @@ class AssignAddresses(Pass):
         kept = kept_offsets(function)
         offsets = {n: self.base_bytes + at for n, at in value_offsets(plan).items()}
         values = TensorPlaces(offsets={**offsets, **kept}, on_chip=frozenset(kept))
+        owners = {
+            name: one.buffer.values[0] for one in plan.placements for name in one.buffer.values
+        }
         end, before = constants_start(plan, self.machine, self.base_bytes), None
         for op in list(function.body.block.ops):
             if not isinstance(op, LayerOp):
@@ -319,6 +322,10 @@ class AssignAddresses(Pass):
             where = f"byte {offset} of global memory"
             if offset is None:
                 where = f"byte {op.get('on_chip')} of the scratchpad of activations"
+            elif not op.is_part and (owner := owners[value_name(op.output)]) != value_name(
+                op.output
+            ):
+                where += f", in place of {owner}, which nothing reads afterwards"
             with events.rewrite("place", op, f"lies at {where}"):
                 rewriter.update(
                     op,

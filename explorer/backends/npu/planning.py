@@ -4,26 +4,30 @@
     value_offsets(plan)["conv1"]
 
 Tensors lie in the target's first memory; a step is a layer. Constants lie in the last one and are
-no part of the plan: nothing shares their bytes.
+no part of the plan: nothing shares their bytes. A sum of two tensors lies where one of them did, if
+that is read for the last time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from xdsl.dialects import func
 from xdsl.ir import SSAValue
 
 from explorer.errors import UnsupportedError
-from explorer.ir.dialects.npu import NpuOperation
+from explorer.ir.dialects.npu import LayerOp, NpuOperation
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.structure import value_name
 from explorer.ir.top.data import ReturnOp
+from explorer.ir.types import static_shape
 from explorer.memory.liveness import lifetimes
 from explorer.memory.planners import Planner
 from explorer.memory.uses import Use
 from explorer.memory.verify import verify_plan
+from explorer.npu.layers.elementwise import Elementwise
 from explorer.npu.layers.tensors import alignment_bytes
 from explorer.npu.layers.value_layout import stored_form
 from explorer.results import MemoryPlan
@@ -45,7 +49,7 @@ def plan_tensors(
     Offsets count from `base_bytes`. UnsupportedError where there is too little memory behind it.
     """
     inside = kept_offsets(function)
-    tensors = tensors_of(function, machine)
+    tensors = tensors_of(function, machine, apart=inside)
     buffers = [one for one in tensors.buffers if not any(name in inside for name in one.values)]
     plan = planner(buffers, tensors.steps)
     verify_plan(plan)
@@ -91,9 +95,16 @@ class Tensors:
     """Arguments and results."""
 
 
-def tensors_of(function: func.FuncOp, machine: Machine) -> Tensors:
-    """Of a function of level `tiled`."""
+def tensors_of(
+    function: func.FuncOp, machine: Machine, apart: Collection[str] | None = None
+) -> Tensors:
+    """Of a function of level `tiled`.
+
+    `apart`: values that lie elsewhere. Given, results of elementwise arithmetic lie in place of
+    an operand of the same size that nothing reads afterwards.
+    """
     uses: list[Use] = []
+    replaceable: dict[str, tuple[str, ...]] = {}
     views: dict[str, str] = {}
     block = function.body.block
     sizes = {value_name(value): tensor_bytes(value, machine) for value in block.args}
@@ -106,26 +117,90 @@ def tensors_of(function: func.FuncOp, machine: Machine) -> Tensors:
             into = op.shared_input
             aliases = () if into is None else ((name, value_name(into)),)
             uses.append(Use(identity_of(op), reads, (name,), aliases))
+            if apart is not None and name not in apart:
+                replaceable[name] = tuple(map(value_name, replaceable_inputs(op)))
         elif isinstance(op, ReturnOp):
             outputs = [value_name(value) for value in op.operands]
         elif isinstance(op, TopOperation) and op.is_view:
             name = value_name(op.results[0])
             sizes[name] = tensor_bytes(op.results[0], machine)
             views[name] = value_name(op.operands[0])
+    arguments = [value_name(value) for value in block.args]
+    uses = in_place(uses, replaceable, sizes, views, {*arguments, *outputs, *(apart or ())})
     buffers = lifetimes(
         uses,
         sizes,
-        inputs=[value_name(value) for value in block.args],
+        inputs=arguments,
         outputs=outputs,
         views=views,
         alignment_bytes=alignment_bytes(machine),
     )
-    arguments = (value_name(value) for value in block.args)
     return Tensors(
         buffers=tuple(buffers),
         steps=tuple(use.operation for use in uses),
         ends=frozenset((*arguments, *outputs)),
     )
+
+
+def replaceable_inputs(op: NpuOperation) -> Sequence[SSAValue]:
+    """Operands that an operation reads only where it writes its result, and before.
+
+    A tile loads what lies at its own positions, computes and stores there; no two tiles have a
+    position in common.
+    """
+    if op.is_part or not isinstance(op, LayerOp):
+        return ()
+    if Elementwise.__name__ == op.KIND:
+        found = op.data
+    elif getattr(op, "combined", None) is not None and getattr(op, "placement", None) is None:
+        found = op.data[-1:]
+    else:
+        return ()
+    shape = static_shape(op.output)
+    return [value for value in found if static_shape(value) == shape]
+
+
+def in_place(
+    uses: Sequence[Use], replaceable: Mapping[str, Sequence[str]], sizes: Mapping[str, int],
+    views: Mapping[str, str], ends: Collection[str],
+) -> list[Use]:  # fmt: skip
+    """The same layers, of which a result lies in place of a value that is read for the last time.
+
+    `replaceable`: by result, the values that it may overwrite. `ends`: values that nothing may.
+    """
+    stored: dict[str, str] = {}
+    """What lies where another value does, and that value."""
+
+    def storage(value: str) -> str:
+        while value in views or value in stored:
+            value = views[value] if value in views else stored[value]
+        return value
+
+    read_last: defaultdict[str, int] = defaultdict(int)
+    """Step, by value without views."""
+    for step, use in enumerate(uses):
+        for value in use.reads:
+            read_last[storage(value)] = step
+    kept = {storage(value) for value in ends}
+    members: defaultdict[str, list[str]] = defaultdict(list)
+    found: list[Use] = []
+    for step, use in enumerate(uses):
+        (name,), places = use.writes, [storage(value) for value in use.reads]
+        over = dict(use.aliases).get(name)
+        for value, place in zip(use.reads, places, strict=True):
+            mine = {place, *members[place]}
+            if (
+                over is None and value in replaceable.get(name, ()) and places.count(place) == 1
+                and not kept & mine and sizes[place] == sizes[value] == sizes[name]
+                and max(read_last[one] for one in mine) == step
+            ):  # fmt: skip
+                over = value
+        if over is not None:
+            members[storage(over)].append(name)
+            stored[name] = over
+        aliases = () if over is None else ((name, over),)
+        found.append(replace(use, aliases=aliases))
+    return found
 
 
 def constants_start(plan: MemoryPlan, machine: Machine, base_bytes: int = 0) -> int:

@@ -7,7 +7,14 @@
 The host copies an argument into global memory number by number in any case, and a result out of it:
 what is transposed last is read so. Views may lie between the two, and reshapes next to them are
 views, too. An argument that other operations read keeps its layers, and so does a result that
-layers read, and what layers read through where these take fewer cycles so.
+layers read as it is, and what layers read through where these take fewer cycles so. A result that
+layers read through, as a product reads a picture flattened, is transposed for them apart:
+
+    %2 = top.transpose(%conv1) {permutation = [0, 2, 3, 1]}
+    top.matmul(top.reshape(%2), ...), top.return(%2)
+ => %2.read = top.transpose(%conv1) ...       the product takes the numbers from where they lie
+    top.matmul(top.reshape(%2.read), ...), top.return(npu.permute(%conv1) ...)
+
 `arrange-inputs/permute/transpose1` is "host" or "none".
 """
 
@@ -35,7 +42,7 @@ from explorer.ir.top.movement.transpose import TransposeOp
 from explorer.ir.weights import Weights
 from explorer.npu.layers.arrangement import is_view_by_host, is_written_by_host
 from explorer.npu.layers.computed_matrices import is_read_as_matrix
-from explorer.npu.layers.fusion import is_read_through, readers_of, stays
+from explorer.npu.layers.fusion import is_read_through, needs_moved, readers_of, stays
 from explorer.npu.layers.layer import LayerError
 from explorer.npu.layers.value_layout import width_problem
 from explorer.npu.program.addresses import ANYWHERE
@@ -185,6 +192,11 @@ def _next_in_row(op: TransposeOp) -> list[TransposeOp]:
 
 
 def permute(op: TransposeOp, rewriter: RecordedRewriter) -> None:
+    if apart := [] if moves_argument(op) else _users_through(op):
+        copy = TransposeOp.make([op.input], permutation=op.get("permutation"))
+        rewriter.insert_before(op, copy, stem=f"{identity_of(op)}.read", like=op)
+        for use in [use for use in op.output.uses if use.operation in apart]:
+            rewriter.set_operand(use.operation, use.index, copy.output)
     made = PermuteOp.make([op.input], permutation=op.get("permutation"))
     set_identity(made, identity_of(op))
     rewriter.replace(op, made)
@@ -212,8 +224,27 @@ def _problem_of_place(op: TransposeOp) -> str:
     """Why the host neither writes nor reads what is transposed in that order."""
     if moves_argument(op):
         return problem_of_argument(op)
-    others = ", ".join(map(identity_of, readers_through_views(op)))
-    return f"its result is read as it is by {others}" if others else ""
+    through = _users_through(op)
+    users = [use.operation for use in op.output.uses if use.operation not in through]
+    others = dict.fromkeys(identity_of(one) for user in users for one in _readers(user))
+    return f"its result is read as it is by {', '.join(others)}" if others else ""
+
+
+def _users_through(op: TransposeOp) -> list[Operation]:
+    """What reads a result, and becomes part of layers that read what is transposed."""
+    users = dict.fromkeys(use.operation for use in op.output.uses)
+    return [
+        user
+        for user in users
+        if _readers(user) and not is_returned(user) and not needs_moved(user, op)
+    ]
+
+
+def _readers(user: Operation) -> list[Operation]:
+    """An operation, or what reads it where it is a view; none where that is returned alone."""
+    if isinstance(user, TopOperation) and user.is_view:
+        return readers_through_views(user)
+    return [] if isinstance(user, ReturnOp) else [user]
 
 
 def problem_of_argument(

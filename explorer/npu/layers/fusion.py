@@ -82,7 +82,7 @@ def fusion_of(op: TopOperation) -> Fusion | None:
     if is_read_as_matrix(op):
         return Fusion(rule=TRANSPOSED, readers=readers)
     if isinstance(op, MOVES) and not stays(op):
-        needing = [identity_of(user) for user in users if _needs_moved(user, op)]
+        needing = [identity_of(user) for user in users if needs_moved(user, op)]
         return Fusion(rule=MOVED, readers=readers, reason=_unread(users) or _needed(needing))
     if isinstance(op, (BinaryOp, BitcastOp, CastOp, ReduceOp, ConvOp, MatMulOp, *MOVES)):
         if isinstance(op, ConvOp | MatMulOp | BinaryOp | ReduceOp) and not is_of_sums(op):
@@ -107,7 +107,7 @@ def _needed(readers: list[str]) -> str:
     return f"its result is read as it is by {names}" if names else ""
 
 
-def _needs_moved(user: Operation, op: TopOperation) -> bool:
+def needs_moved(user: Operation, op: TopOperation) -> bool:
     """Whether it reads what was moved, rather than move it on or take it as a window."""
     if isinstance(user, MatMulOp) and user.operands[0] is op.results[0]:
         return flattened_picture(op.results[0], {}) is None
@@ -118,5 +118,5 @@ def _needs_moved(user: Operation, op: TopOperation) -> bool:
     if not isinstance(user, MOVES) or user.operands[0] is not op.results[0]:
         return True
     if stays(user):
-        return any(_needs_moved(use.operation, user) for use in user.results[0].uses)
+        return any(needs_moved(use.operation, user) for use in user.results[0].uses)
     return False

@@ -36,6 +36,21 @@ class Moved(Net):
         self._node("Reshape", [source, f"{name}.shape"], f"{name}.t")
         return self._again(name)
 
+    def joined(self, name, sources, axis):
+        self._node("Concat", sources, f"{name}.t", axis=axis)
+        return self._again(name)
+
+    def product(self, name, shape, source):
+        weights = np.random.default_rng(2).integers(-128, 128, shape).astype(np.int8)
+        self.constants.append(numpy_helper.from_array(weights, f"{name}.weights"))
+        self._node(
+            "DequantizeLinear", [f"{name}.weights", "of_weights", "zero_of_weights"], f"{name}.w"
+        )
+        self._node("MatMul", [source, f"{name}.w"], f"{name}.m")
+        self._node("QuantizeLinear", [f"{name}.m", "of_results", "zero"], name)
+        self.outputs.append(helper.make_tensor_value_info(name, self.kind, None))
+        return self
+
     def _again(self, name):
         self._node("QuantizeLinear", [f"{name}.t", self.scale, "zero"], f"{name}.q")
         self._node("DequantizeLinear", [f"{name}.q", self.scale, "zero"], name)
@@ -176,6 +191,32 @@ def test_a_result_that_a_layer_reads_is_moved_by_one(tmp_path):
     assert not permutes(c)
     (event,) = c[PASS].events
     assert not event.applied and "read as it is by" in event.reason
+
+
+@pytest.mark.parametrize("target", ["edge-64", "mac-128", "odd-12x20", "tiny-8"])
+def test_a_result_that_a_product_reads_flattened_is_moved_by_none(target, tmp_path):
+    net = Moved((1, 3, 6, 5), 5).convolution("y", (7, 3, 3, 3)).dequantized("y")
+    net.outputs.clear()
+    net.transposed("t", [0, 2, 3, 1], "y.f").output("t")
+    net.reshaped_to("r", (1, 7 * 4 * 3), "t").product("z", (7 * 4 * 3, 9), "r")
+    c, found = compiled(net, tmp_path, target)
+    assert len(permutes(c)) == 1 and titles(found) == ["conv", "matmul"]
+    (knob,) = knobs(c)
+    assert (knob.value, knob.choices) == ("host", ("none", "host"))
+    if target == "mac-128":
+        other, slow = compiled(net, tmp_path, target, **{knob.address: "none"})
+        assert not permutes(other) and titles(slow) == ["conv", "transpose", "matmul"]
+        assert slow.cycles > found.cycles
+
+
+def test_a_result_that_is_joined_with_itself(tmp_path):
+    net = Moved((1, 3, 6, 5), 5).convolution("y", (4, 3, 3, 3)).dequantized("y")
+    net.outputs.clear()
+    net.transposed("t", [0, 2, 3, 1], "y.f").output("t")
+    net.joined("j", ["t", "t"], 3).transposed("u", [0, 3, 1, 2], "j")
+    net.convolution("z", (5, 8, 1, 1), "u")
+    c, found = compiled(net, tmp_path)
+    assert len(permutes(c)) == 1 and titles(found) == ["conv", "concat", "conv"]
 
 
 def test_a_result_in_two_orders(tmp_path):

@@ -6,6 +6,7 @@ import pytest
 from explorer.errors import InputError
 from explorer.ir.evaluation import entry_function, evaluate_module
 from explorer.ir.inspection.printing import dump, parse
+from explorer.ir.sizes import symbols
 from explorer.ir.sizes.constraints import Constraint, check_sizes, constraints_of, set_constraints
 from explorer.ir.top.requirements import requirements
 from explorer.ir.weights import Weights
@@ -121,6 +122,15 @@ def test_the_name_that_the_file_gives_a_result():
     text = f"func.func @main(%a: {tensor('n', 4)}, %b: {tensor('m', 4)}) {{\n{body}\n}}"
     assert found(text, declared={"out": ("total", 4)}) == ["m+n == total"]
     assert found(text, declared={"out": ("n", 4)}) == ["m+n == n"]
+
+
+def test_a_result_that_is_the_larger_of_two_sizes_is_called_after_either():
+    first, second = symbols.parse("past"), symbols.parse("past+1")
+    for text in ("max(past,total)", "min(past,total)"):
+        assert symbols.is_one_of(first, symbols.parse(text))
+    for text in ("past", "past+1", "max(past,total)+1", "max(past+1,total)"):
+        assert not symbols.is_one_of(first, symbols.parse(text))
+    assert symbols.is_one_of(second, symbols.parse("max(past+1,total)"))
 
 
 def test_constraints_survive_text():

@@ -263,6 +263,12 @@ def larger(first: Expression, second: Expression) -> Expression:
     return _extreme("max", first, second)
 
 
+def is_one_of(part: Expression, whole: Expression) -> bool:
+    """Whether the sizes decide if an expression is a part: it is the smaller or larger of two."""
+    atom = _only_atom(whole)
+    return isinstance(atom, Extreme) and part in (atom.first, atom.second)
+
+
 @lru_cache(maxsize=65536)
 def parse(text: str) -> Expression:
     """The expression that a text says; a text that is none is a name."""

@@ -22,7 +22,7 @@ from explorer.ir.origins import sources_of
 from explorer.ir.sizes.constraints import Constraint
 from explorer.ir.sizes.dimensions import are_equal
 from explorer.ir.sizes.relations import Relation, simplified
-from explorer.ir.sizes.symbols import parse
+from explorer.ir.sizes.symbols import is_one_of, parse
 from explorer.ir.top.sizes import FoundContents
 from explorer.ir.types import Shape, is_static, shape_of
 from explorer.ir.weights import Weights
@@ -65,5 +65,6 @@ def _declared(declared: Shape, inferred: Shape, inputs: set[str]) -> Iterator[Re
     for named, found in zip(declared, inferred, strict=True):
         if isinstance(named, int) or are_equal(named, found) or isinstance(found, int):
             continue
-        known = set(parse(named).names) <= inputs
+        name = parse(named)
+        known = set(name.names) <= inputs and not is_one_of(name, parse(found))
         yield "equal" if known else "named", found, named

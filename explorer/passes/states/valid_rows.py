@@ -88,7 +88,8 @@ class ValidRows:
             if len(moved_axes(op, growing[0][1])) == len(growing[0][1]):
                 return
         elif isinstance(op, ConcatOp):
-            if all(op.get("axis") not in axes for _, axes in growing):
+            last = len(op.operands) - 1  # what is in front of it has its size in all calls
+            if all(op.get("axis") not in axes or i == last for i, axes in growing):
                 return
         elif isinstance(op, CumulativeOp):
             if not op.get("reverse"):
@@ -185,7 +186,8 @@ class ValidRows:
         return value in self.zeroed or (numbers is not None and not numbers.any())
 
     def _pass_zeros(self, op: TopOperation) -> None:
-        keeps = isinstance(op, (*MOVING, CastOp)) and op.operands[0] in self.zeroed
+        moves = (*MOVING, CastOp, SliceOp)  # a slice that grows ends where its operand does
+        keeps = isinstance(op, moves) and op.operands[0] in self.zeroed
         scales = isinstance(op, BinaryOp) and (
             (op.get("kind") == "mul" and not self.zeroed.isdisjoint(op.operands))
             or (op.get("kind") == "div" and op.operands[0] in self.zeroed)

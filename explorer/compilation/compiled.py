@@ -40,7 +40,13 @@ from explorer.compilation.source_snapshot import operator_records
 from explorer.errors import InputError, MemoryBudgetError
 from explorer.importers import SourceModel
 from explorer.importers.model import State
-from explorer.ir.evaluation import entry_function, entry_return, input_names, output_names
+from explorer.ir.evaluation import (
+    entry_function,
+    entry_return,
+    full_masks,
+    input_names,
+    output_names,
+)
 from explorer.ir.functions.calls import functions_on
 from explorer.ir.functions.host_functions import HostFunction
 from explorer.ir.open_sizes import sizes_of_function
@@ -684,7 +690,9 @@ class Compiled:
         settings, imported = self.settings, self.passes[0].after.program
         largest = settings.dimensions
         sizes = sizes_with_implied(imported, settings.open_ranges, largest, dimensions or {})
-        return draw_inputs(self.model, seed, sizes, self.known if known is None else known)
+        drawn = draw_inputs(self.model, seed, sizes, self.known if known is None else known)
+        masks = full_masks(entry_function(imported))
+        return {**drawn, **{name: np.ones_like(drawn[name]) for name in masks}}
 
     def judged_inputs(self) -> dict[str, np.ndarray]:
         """Inputs of one run, with which it is measured."""

@@ -65,6 +65,7 @@ def package_source(
         raise InputError("a package for OpenCL has its weights in arrays", hint="leave it out")
     own_name = package_name(name, compiled.model.name, strip)
     _require_c(compiled)
+    _require_any_mask(compiled)
     _require_threads(compiled, threads)
     if strip and compiled.target.queues:
         raise InputError(
@@ -170,6 +171,17 @@ def _require_arena(compiled: Compiled, program: Program) -> None:
             budget_bytes=budget,
             needed_bytes=program.arena_bytes,
             hint=f"a budget of at least {program.arena_bytes} bytes",
+        )
+
+
+def _require_any_mask(compiled: Compiled) -> None:
+    """UnsupportedError for a program that is right for masks of ones only: C checks none."""
+    length = compiled.program.length
+    if length is not None and length.full_masks:
+        names = ", ".join(f"`{name}`" for name in length.full_masks)
+        raise UnsupportedError(
+            f"a package cannot check that {names} has ones only, which its capacity needs",
+            hint="compile it for one size of the past, without a capacity",
         )
 
 

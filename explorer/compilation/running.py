@@ -20,6 +20,7 @@ from explorer.compilation.custom_passes.inserting import what_happened
 from explorer.compilation.custom_passes.pipelines import IMPORT, Insertion
 from explorer.compilation.fitting.program import Program
 from explorer.compilation.fitting.search import fit
+from explorer.compilation.settings.capacity import with_capacity
 from explorer.compilation.settings.settings import (
     Progress,
     Settings,
@@ -210,7 +211,7 @@ def _run_guarded(
 def import_model(model: SourceModel, settings: Settings) -> PassResult:
     """The imported program as the result of the pass `import`; before it stands the model."""
     begin = time.perf_counter()
-    note, opened = _import(model, settings)
+    note, opened = _import(with_capacity(model, settings.capacity), settings)
     before = source_snapshot(model, opened.source, opened.weights)
     after = Snapshot(opened.module, opened.weights, "top", execute_compiled)
     return PassResult(
@@ -295,6 +296,8 @@ def _shared_results(wanted: Run, parent: Run | None) -> tuple[PassResult, ...]:
     if parent is None or parent.settings.edited is not edit:
         return () if edit is None else edit.results
     if parent.settings.host != settings.host:  # it may have nodes that a run imports
+        return ()
+    if (parent.settings.capacity is None) != (settings.capacity is None):  # it takes masks as full
         return ()
     first = parent.results[0]
     imported_at = first.artifacts.get(IMPORTED_AT)

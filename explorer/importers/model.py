@@ -101,6 +101,10 @@ class SourceModel(Displayed):
     """Contents that inputs are taken to have where the program's shapes depend on them: such a
     program is right for these contents only, and its entry function names the inputs
     (`specialized_inputs`)."""
+    whole_pasts: frozenset[str] = frozenset()
+    """Inputs of which each sequence is taken to have all rows. A mask that says how many it has is
+    taken to be all ones, and as long as the past with the new rows: such a program is right for
+    these masks only, and its entry function names them (`full_masks`)."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -36,6 +36,7 @@ from explorer.ir.weights import Weights
 INPUT_NAMES, OUTPUT_NAMES = "input_names", "output_names"
 """Attributes of the entry function: the source model's own names of its inputs and outputs."""
 SPECIALIZED = "specialized_inputs"
+FULL_MASKS = "full_masks"
 """Attribute of the entry function: inputs whose contents decided a shape. The program is right for
 those contents only."""
 
@@ -122,6 +123,11 @@ def output_names(function: func.FuncOp) -> tuple[str, ...]:
 def specialized_inputs(function: func.FuncOp) -> tuple[str, ...]:
     """The inputs whose contents the program was made for."""
     return _names(function, SPECIALIZED)
+
+
+def full_masks(function: func.FuncOp) -> tuple[str, ...]:
+    """The inputs that the program takes to be masks of ones."""
+    return _names(function, FULL_MASKS)
 
 
 def outputs_by_name(module: ModuleOp, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

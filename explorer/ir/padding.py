@@ -24,13 +24,37 @@ from explorer.results.program import GrowingValue, ValidLength
 def valid_rows(length: ValidLength, inputs: Mapping[str, np.ndarray]) -> int | None:
     """How much is valid, by the sizes of the inputs; None where the caller says it.
 
-    InputError where two inputs disagree, and for more than the capacity holds.
+    InputError where two inputs disagree, for more than the capacity holds, and for a mask with
+    zeros where it is to be full.
     """
     if length.name in inputs:
+        check_masks(length, inputs, int(np.asarray(inputs[length.name])))
         return None
     rows = common_rows(length, inputs)
     check_rows(length, rows)
+    check_masks(length, inputs, rows)
     return rows
+
+
+def check_masks(length: ValidLength, inputs: Mapping[str, np.ndarray], rows: int) -> None:
+    """InputError for a mask that is to be full and is not, for so many valid rows."""
+    if length.full_masks and not are_full(length, inputs, rows):
+        names = ", ".join(f"`{name}`" for name in length.full_masks)
+        raise InputError(
+            f"{names} has other numbers than 1: the program is for sequences that have all rows",
+            hint="compile without a capacity for sequences of different lengths",
+        )
+
+
+def are_full(length: ValidLength, inputs: Mapping[str, np.ndarray], rows: int) -> bool:
+    """Whether masks that are to be full are 1 for all valid and all new rows."""
+    for value in length.inputs:
+        if value.name in length.full_masks:
+            mask = inputs.get(value.name)
+            part = (slice(None),) * value.axis + (slice(rows + value.more),)
+            if isinstance(mask, np.ndarray) and not (mask[part] == 1).all():
+                return False
+    return True
 
 
 def common_rows(length: ValidLength, inputs: Mapping[str, np.ndarray]) -> int:

@@ -7,6 +7,7 @@ func @main(%past: tensor<1x4x8x16xf32>, %past_length: tensor<i64>)
 A value that is stored in fewer bytes has the type's name after these, the name of the value with
 the scales of its rows, and whether its last two axes are in the other order:
 ["past", 2, 0, "int8", "past.scale", "turned"]. The type is empty where only the order differs.
+`full_masks` names the inputs that the program takes to be masks of ones.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ def length_attribute(length: ValidLength) -> DictionaryAttr:
             "rows": _number(length.rows),
             "inputs": _values(length.inputs),
             "outputs": _values(length.outputs),
+            **({"full_masks": _names(length.full_masks)} if length.full_masks else {}),
         }
     )
 
@@ -48,6 +50,7 @@ def length_of(function: func.FuncOp) -> ValidLength | None:
         _integer(data["rows"]),
         _growing(data["inputs"]),
         _growing(data["outputs"]),
+        full_masks=_texts(data.get("full_masks")),
     )
 
 
@@ -86,6 +89,14 @@ def _growing(attribute: Attribute) -> tuple[GrowingValue, ...]:
         )
         for name, axis, more, *stored in (entry.data for entry in attribute.data)
     )
+
+
+def _names(names: Sequence[str]) -> ArrayAttr[StringAttr]:
+    return ArrayAttr([StringAttr(name) for name in names])
+
+
+def _texts(attribute: Attribute | None) -> tuple[str, ...]:
+    return tuple(map(_text, attribute.data)) if isinstance(attribute, ArrayAttr) else ()
 
 
 def _number(value: int) -> IntegerAttr:

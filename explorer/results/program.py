@@ -112,6 +112,8 @@ class ValidLength:
     rows: int
     inputs: tuple[GrowingValue, ...]
     outputs: tuple[GrowingValue, ...]
+    full_masks: tuple[str, ...] = ()
+    """Inputs that are masks of ones: the program is wrong for others, and refuses them."""
 
     @property
     def scales(self) -> frozenset[str]:

@@ -29,7 +29,7 @@ import numpy as np
 from explorer.closing import Closing
 from explorer.errors import DeviceError, InputError
 from explorer.importers.model import State
-from explorer.ir.padding import check_rows, common_rows, cut, filled, valid_part
+from explorer.ir.padding import check_masks, check_rows, common_rows, cut, filled, valid_part
 from explorer.ir.sizes.symbols import parse
 from explorer.renamed import warn_renamed
 from explorer.results.program import Port, Program, ValidLength
@@ -278,6 +278,7 @@ class StatefulProgram(Closing):
             valid = self._rows + value.more
             if array.ndim > value.axis and array.shape[value.axis] == valid != length.capacity:
                 found |= filled(array, value, length.capacity)
+        check_masks(length, inputs, self._rows)
         return found
 
     def _after(self, outputs: Arrays) -> Arrays:

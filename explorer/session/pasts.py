@@ -9,7 +9,7 @@ Where the compiler cannot keep the past so (`keep-past` says why), each length h
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,9 +17,10 @@ import numpy as np
 
 from explorer.errors import InputError, UnsupportedError
 from explorer.session.inputs import Range
-from explorer.session.signatures import Signature, Size
+from explorer.session.signatures import Signature, Size, is_full
 
 if TYPE_CHECKING:
+    from explorer.compilation.settings.capacity import KnownPast
     from explorer.compilation.settings.options import CompileOptions
     from explorer.importers import SourceModel
     from explorer.results.program import ValidLength
@@ -37,7 +38,7 @@ class GrowingPast:
         """Why each length has a program of its own."""
         self.opened = ""
         """What was opened instead, in words."""
-        self._dimensions: frozenset[str] | None = None
+        self._known: KnownPast | None = None
 
     def capacity(self, model: SourceModel, given: Mapping[str, np.ndarray]) -> int | None:
         """Rows for a call; None where it has no past, or none that grows."""
@@ -55,21 +56,32 @@ class GrowingPast:
     def fitting(
         self, model: SourceModel, given: Mapping[str, np.ndarray], capacity: int
     ) -> int | None:
-        """The capacity as far as tables of the model reach; None where masks do not grow so."""
+        """The capacity as far as tables of the model reach; None where masks do not grow so, or
+        sequences have different lengths."""
         from explorer.compilation.settings.capacity import capacity_for
         from explorer.importers.model import sizes_of_inputs
 
+        if self._uneven(model, given):
+            return None
         try:
             return capacity_for(model, sizes_of_inputs(model, given), capacity)
         except (InputError, UnsupportedError):
             return capacity  # the compiler refuses it with a reason
 
-    def options(self, options: CompileOptions, capacity: int | None) -> CompileOptions:
+    def options(
+        self,
+        model: SourceModel,
+        given: Mapping[str, np.ndarray],
+        options: CompileOptions,
+        capacity: int | None,
+    ) -> CompileOptions:
         """With the capacity. Without one there are no rows that are stored: decisions about them
-        are for the other programs."""
+        are for the other programs. One of the caller is for masks of ones, where it is for some."""
         from explorer.passes.states.narrow_past import NarrowPast, check_types
 
         decisions = options.get("decisions") or {}
+        if options.get("capacity") is not None and self._uneven(model, given):
+            options = {**options, "capacity": None}
         own = {a for a in decisions if a.split("/")[0] == NarrowPast.name}
         check_types(decisions)
         if capacity is not None:
@@ -86,15 +98,31 @@ class GrowingPast:
 
     def dimensions(self, model: SourceModel) -> frozenset[str]:
         """The names of the sizes that grow with the past."""
-        from explorer.compilation.settings.capacity import growing_dimensions, growing_states
+        return self._of(model).dimensions
 
-        if self._dimensions is None:
-            grown = growing_states(model)
+    def why(self, given: Mapping[str, np.ndarray]) -> Iterator[str]:
+        """Why a call has no program with a capacity, or another one, in words."""
+        uneven = self._known is not None and self._uneven_masks(self._known, given)
+        if uneven:
+            yield f"{uneven} does not consist of ones: each length has a program of its own"
+        yield from filter(None, (self.refused, self.opened))
+
+    def _uneven(self, model: SourceModel, given: Mapping[str, np.ndarray]) -> str:
+        """Masks that count rows and do not consist of ones; empty where there are none."""
+        return self._uneven_masks(self._of(model), given)
+
+    def _uneven_masks(self, known: KnownPast, given: Mapping[str, np.ndarray]) -> str:
+        return " and ".join(name for name in known.full_masks if not is_full(given[name]))
+
+    def _of(self, model: SourceModel) -> KnownPast:
+        from explorer.compilation.settings.capacity import KnownPast, growing_states, known_past
+
+        if self._known is None:
             try:
-                self._dimensions = growing_dimensions(model) if grown else frozenset()
+                self._known = known_past(model) if growing_states(model) else KnownPast()
             except UnsupportedError:  # it cannot be imported without sizes
-                self._dimensions = frozenset()
-        return self._dimensions
+                self._known = KnownPast()
+        return self._known
 
     def kept(self, model: SourceModel) -> frozenset[str]:
         """Those that a capacity says."""

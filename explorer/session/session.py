@@ -192,7 +192,9 @@ class Session(Closing, Displayed):
             require_arrays(inputs, self._names, "session.run")
         form = self._form(inputs)
         with self._lock:
-            known = None if self._pending else self._known.get(form) or self._known_past(form)
+            known = (
+                None if self._pending else self._known.get(form) or self._known_past(form, inputs)
+            )
             if known is not None:
                 known.program.calls += 1
                 self._programs.move_to_end(known.program.signature)
@@ -204,12 +206,12 @@ class Session(Closing, Displayed):
         self._log(known.text, "program", "hit", "", started, 0.0)
         return outputs
 
-    def _known_past(self, form: tuple[object, ...]) -> Known | None:
+    def _known_past(self, form: tuple[object, ...], inputs: Inputs) -> Known | None:
         """What a call meets that differs by the valid length of its past only."""
         if not form:
             return None
         for program, grown in self._grown:
-            if grown.fits(form):
+            if grown.fits(form) and program.signature.has_full_masks(inputs):
                 return Known(program, grown.text)
         return None
 
@@ -231,7 +233,7 @@ class Session(Closing, Displayed):
                 reason += f"; {opened}" if opened else ""
                 for why in self._buckets.why_refused(given):
                     reason += f"; {why}"
-                for why in filter(None, (self._past.refused, self._past.opened)):
+                for why in self._past.why(given):
                     reason += f"; {why}"
             if program is not None and event == "hit":
                 event, reason = self._first_of_specialized(program)
@@ -244,7 +246,7 @@ class Session(Closing, Displayed):
                     self._specialize(given)
                 program.calls += 1
                 self._programs.move_to_end(program.signature)
-                if form and not program.signature.contents:
+                if form and not (program.signature.contents or program.signature.full_masks):
                     if len(self._known) >= MAX_FORMS:
                         self._known.clear()
                     self._known[form] = Known(program, text)
@@ -479,7 +481,7 @@ class Session(Closing, Displayed):
             capacity = self._past.capacity(self.model, given)
             if capacity is not None:
                 capacity = self._past.fitting(source, given, capacity)
-        options = self._past.options(self._options, capacity)
+        options = self._past.options(self.model, given, self._options, capacity)
         try:
             if capacity is not None:
                 dimensions = self._past.sizes(self.model, dimensions)
@@ -502,8 +504,10 @@ class Session(Closing, Displayed):
             self._weights = SharedWeights(WeightBlock(is_file=self._isolated))
         compilation, report = self._weights.build(compilation)
         entry = entry_function(compilation.passes[0].after.program)
-        ranges |= ranges_of(compilation.program.length)
-        signature = Signature.of(given, specialized_inputs(entry), ranges)
+        length = compilation.program.length
+        ranges |= ranges_of(length)
+        masks = () if length is None else length.full_masks
+        signature = Signature.of(given, specialized_inputs(entry), ranges, masks)
         executable = compilation.open(
             self._threads_of(compilation.backend),
             self._isolated,

@@ -29,6 +29,11 @@ def type_name(dtype: np.dtype) -> str:
     return dtype.name
 
 
+def is_full(mask: np.ndarray) -> bool:
+    """Whether a mask consists of ones."""
+    return bool((mask == 1).all())
+
+
 @dataclass(frozen=True)
 class Form:
     """Element type and shape of one input."""
@@ -65,14 +70,18 @@ class Signature:
     forms: tuple[Form, ...]
     contents: tuple[tuple[str, bytes, str], ...] = ()
     """Name, bytes, and how they read."""
+    full_masks: tuple[str, ...] = ()
+    """Inputs that consist of ones."""
 
     @staticmethod
     def of(
         inputs: Mapping[str, np.ndarray],
         contents: Sequence[str] = (),
         ranges: Mapping[tuple[str, int], tuple[int, int]] | None = None,
+        full_masks: tuple[str, ...] = (),
     ) -> Signature:
-        """contents: inputs whose elements count. ranges: by input and axis, instead of a size."""
+        """contents: inputs whose elements count. ranges: by input and axis, instead of a size.
+        full_masks: inputs that are right with ones only."""
         ranges = ranges or {}
         forms = tuple(
             Form(
@@ -83,8 +92,14 @@ class Signature:
             for name, array in inputs.items()
         )
         return Signature(
-            forms, tuple((n, inputs[n].tobytes(), preview_of(inputs[n])) for n in contents)
+            forms,
+            tuple((n, inputs[n].tobytes(), preview_of(inputs[n])) for n in contents),
+            full_masks,
         )
+
+    def has_full_masks(self, inputs: Mapping[str, np.ndarray]) -> bool:
+        """Whether masks that must consist of ones do."""
+        return all(is_full(inputs[name]) for name in self.full_masks)
 
     def fits(self, inputs: Mapping[str, np.ndarray]) -> bool:
         """Whether a program of this signature is right for these inputs."""
@@ -100,6 +115,8 @@ class Signature:
             if inputs[name].tobytes() != stored:
                 now = preview_of(inputs[name])
                 found.append(f"{name}, which decides a shape, holds {now}, not {preview}")
+        if not self.has_full_masks(inputs):
+            found.append(f"{' and '.join(self.full_masks)} has other numbers than 1")
         return tuple(found)
 
     def __str__(self) -> str:

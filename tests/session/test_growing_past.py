@@ -15,7 +15,6 @@ import pytest
 from onnx import TensorProto, helper
 
 import explorer as ex
-from explorer.errors import UnsupportedError
 from explorer.importers.onnx.file.reading import from_proto
 from explorer.session.pasts import GrowingPast
 
@@ -150,63 +149,6 @@ def test_a_mask_of_another_length_than_the_past_has_no_capacity():
             found = session.run({"past": past, "new": new, "mask": np.ones((1, 9), np.float32)})
             assert (found["y"], found["present"].sum()) == (9, 4 * rows)
         assert all(p.compilation.program.length is None for p in session.programs if p.compilation)
-
-
-def grouped_attention() -> onnx.ModelProto:
-    """As onnxruntime-genai exports it: contents of the mask say where new rows stand."""
-
-    def value(name: str, *shape: int | str, kind: int = TensorProto.FLOAT):
-        return helper.make_tensor_value_info(name, kind, shape)
-
-    numbers = {"axis": np.array([1]), "one": np.array([1]), "place": np.array(1)}
-    nodes = [
-        helper.make_node("ReduceSum", ["mask", "axis"], ["tokens"], keepdims=0),
-        helper.make_node("Sub", ["tokens", "one"], ["last"]),
-        helper.make_node("Cast", ["last"], ["lasts"], to=TensorProto.INT32),
-        helper.make_node("Shape", ["mask"], ["sizes"]),
-        helper.make_node("Gather", ["sizes", "place"], ["size"], axis=0),
-        helper.make_node("Cast", ["size"], ["total"], to=TensorProto.INT32),
-        helper.make_node(
-            "GroupQueryAttention",
-            ["q", "k", "v", "past.key", "past.value", "lasts", "total"],
-            ["y", "present.key", "present.value"],
-            domain="com.microsoft",
-            num_heads=2,
-            kv_num_heads=1,
-        ),
-    ]
-    projected = [value(name, 1, "rows", width) for name, width in (("q", 16), ("k", 8), ("v", 8))]
-    pasts = [value(f"past.{name}", 1, 1, "p", 8) for name in ("key", "value")]
-    presents = [value(f"present.{name}", 1, 1, "all", 8) for name in ("key", "value")]
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [*projected, value("mask", 1, "all", kind=TensorProto.INT64), *pasts],
-        [value("y", 1, "rows", 16), *presents],
-        [onnx.numpy_helper.from_array(array, name) for name, array in numbers.items()],
-    )
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=8)
-
-
-def test_rows_that_a_mask_decides_have_no_capacity_and_the_session_says_why():
-    proto = grouped_attention()
-    reason = "present.key has .* rows: all decides it, and not p"
-    with pytest.raises(UnsupportedError, match=reason):
-        ex.compile(from_proto(proto), dimensions={"rows": 1}, capacity=8)
-    judge = onnxruntime.InferenceSession(proto.SerializeToString())
-    random = np.random.default_rng(0)
-    with ex.Session(from_proto(proto), isolated=False) as session:
-        for rows in (2, 3):
-            given = {n: random.standard_normal((1, 1, 8), np.float32) for n in ("k", "v")}
-            given["q"] = random.standard_normal((1, 1, 16), np.float32)
-            for name in ("past.key", "past.value"):
-                given[name] = random.standard_normal((1, 1, rows, 8), np.float32)
-            given["mask"] = np.ones((1, rows + 1), np.int64)
-            found, expected = session.run(given), judge.run(["y", "present.key"], given)
-            np.testing.assert_allclose(found["y"], expected[0], rtol=1e-4, atol=1e-5)
-            np.testing.assert_array_equal(found["present.key"], expected[1])
-        assert "all decides it, and not p" in session.why()
 
 
 def merged_decoder() -> onnx.ModelProto:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
@@ -16,7 +17,7 @@ from explorer.compilation.settings.sizes import Size
 from explorer.errors import ExplorerError, InputError, UnsupportedError
 from explorer.importers import SourceModel, to_top
 from explorer.importers.model import State, is_batch, symbolic_dimensions
-from explorer.ir.evaluation import entry_function, entry_return, output_names
+from explorer.ir.evaluation import entry_function, entry_return, full_masks, output_names
 from explorer.ir.sizes.constraints import constraints_of
 from explorer.ir.sizes.symbols import parse
 from explorer.ir.types import shape_of
@@ -30,6 +31,13 @@ SAMPLE_SIZE = 64
 def growing_states(model: SourceModel) -> list[State]:
     """The model's states that are longer after each call."""
     return [state for state in model.states if state.axis is not None]
+
+
+def with_capacity(model: SourceModel, capacity: int | None) -> SourceModel:
+    """The model as a program with a capacity imports it: masks that count tokens are full."""
+    if capacity is None:
+        return model
+    return replace(model, whole_pasts=frozenset(state.input for state in growing_states(model)))
 
 
 def require_capacity(model: SourceModel, capacity: int | None) -> None:
@@ -71,9 +79,20 @@ def sizes_with_capacity(
     return pairs, {**sizes, **dict.fromkeys(masks, capacity), past: capacity - rows}
 
 
-def growing_dimensions(model: SourceModel) -> frozenset[str]:
-    """The symbolic dimensions that grow with the past; a capacity says their sizes."""
-    return _growing(model, entry_function(_symbolic(model)))
+@dataclass(frozen=True)
+class KnownPast:
+    """What an import without sizes says of states that grow."""
+
+    dimensions: frozenset[str] = frozenset()
+    """Those that grow with the past; a capacity says their sizes."""
+    full_masks: tuple[str, ...] = ()
+    """The inputs that a program with a capacity takes to be masks of ones."""
+
+
+def known_past(model: SourceModel) -> KnownPast:
+    """UnsupportedError where the model cannot be imported without sizes."""
+    entry = entry_function(_symbolic(model))
+    return KnownPast(_growing(model, entry), full_masks(entry))
 
 
 def _growing(model: SourceModel, entry: func.FuncOp) -> frozenset[str]:
@@ -110,7 +129,7 @@ def past_dimension(model: SourceModel, state: State) -> str:
 
 def _symbolic(model: SourceModel) -> ModuleOp:
     try:
-        return to_top(model)[0]
+        return to_top(with_capacity(model, MAX_CAPACITY))[0]
     except ExplorerError as error:
         raise UnsupportedError(
             f"the past cannot be kept in a state with a capacity: {error}",

@@ -12,7 +12,7 @@ resize, sizes of a split).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 
 import numpy as np
 from xdsl.ir import OpResult, SSAValue
@@ -21,10 +21,11 @@ from explorer.importers.building.expr import Value, plain
 from explorer.ir.operation import TopOperation
 from explorer.ir.sizes.dimensions import dimension_of, plus, reshaped, sum_of
 from explorer.ir.top.data import WeightOp
-from explorer.ir.top.elementwise import broadcast_shapes
+from explorer.ir.top.elementwise import BinaryOp, CastOp, broadcast_shapes
 from explorer.ir.top.movement.pad import PadOp
 from explorer.ir.top.movement.reshape import ExpandOp, ReshapeOp
 from explorer.ir.top.movement.slices import SliceOp, computed_slice
+from explorer.ir.top.reductions.reduction import ReduceOp
 from explorer.ir.top.shapes import RangeOp, ShapeOp
 from explorer.ir.top.sizes import FoundContents
 from explorer.ir.types import Dim, Shape, is_static, shape_of, static_shape
@@ -41,8 +42,14 @@ Contents = Callable[[SSAValue | None], np.ndarray | None]
 class Knowledge:
     """Contents of values, found on demand and remembered."""
 
-    def __init__(self, weights: Weights, assumed: Mapping[str, np.ndarray] | None = None) -> None:
-        """`assumed`: contents of inputs by name, which `needed` may use."""
+    def __init__(
+        self,
+        weights: Weights,
+        assumed: Mapping[str, np.ndarray] | None = None,
+        whole_pasts: Container[str] = (),
+    ) -> None:
+        """`assumed`: contents of inputs by name, which `needed` may use. `whole_pasts`: those of
+        which each sequence is taken to have all rows."""
         self._weights = weights
         self._arrays: dict[SSAValue, np.ndarray | None] = {}
         self._assumed = assumed or {}
@@ -51,6 +58,9 @@ class Knowledge:
         self._contents = FoundContents(weights)
         self.specialized: set[str] = set()
         """Inputs whose assumed contents were asked for."""
+        self._whole_pasts = whole_pasts
+        self.full_masks: set[str] = set()
+        """Inputs that were taken to be masks of ones."""
 
     def array(self, value: Value | None) -> np.ndarray | None:
         """The value's contents; None where they depend on an input or are too large to compute."""
@@ -64,6 +74,37 @@ class Knowledge:
     def add_input(self, value: SSAValue, name: str) -> None:
         """Says which of the model's inputs a value is."""
         self._inputs[value] = name
+
+    def input_name(self, value: SSAValue) -> str:
+        """Which of the model's inputs a value is; empty for what is none."""
+        return self._inputs.get(value, "")
+
+    def is_whole(self, past: Value) -> bool:
+        """Whether each sequence is taken to have all rows of a past, which is an input."""
+        return self.input_name(plain(past)) in self._whole_pasts
+
+    def counted_mask(self, value: Value, more: int) -> SSAValue | None:
+        """The input (batch, size) of which a value is the sum of each row and `more`."""
+        found = plain(value)
+        while isinstance(found, OpResult):
+            op = found.op
+            if isinstance(op, CastOp | ReshapeOp):
+                found = op.operands[0]
+            elif isinstance(op, BinaryOp) and op.get("kind") in ("add", "sub"):
+                added = self.array(op.operands[1])
+                if added is None or added.size != 1:
+                    return None
+                more -= added.item() if op.get("kind") == "add" else -added.item()
+                found = op.operands[0]
+            elif isinstance(op, ReduceOp) and op.get("kind") == "sum":
+                (mask,) = op.operands
+                while isinstance(mask, OpResult) and isinstance(mask.op, CastOp):
+                    mask = mask.op.operands[0]
+                is_counted = list(op.get("axes")) == [1] and len(shape_of(mask)) == 2
+                return mask if is_counted and more == 0 else None
+            else:
+                return None
+        return None
 
     def needed(self, value: Value | None) -> np.ndarray | None:
         """As `array`, for what the program's shapes depend on: assumed contents count."""

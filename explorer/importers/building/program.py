@@ -30,7 +30,7 @@ from explorer.importers.building.limits import check_size
 from explorer.importers.building.quantized_types import as_stored, is_quantized
 from explorer.importers.building.specialize import specialize
 from explorer.importers.model import SourceModel, SourceValue, State, with_sizes
-from explorer.ir.evaluation import INPUT_NAMES, OUTPUT_NAMES, SPECIALIZED
+from explorer.ir.evaluation import FULL_MASKS, INPUT_NAMES, OUTPUT_NAMES, SPECIALIZED
 from explorer.ir.operation import IDENTITY, TopOperation, set_identity
 from explorer.ir.origins import (
     Origin,
@@ -67,7 +67,7 @@ class ProgramBuilder:
         self.model = model
         self.sizes = sizes
         self.weights = Weights()
-        self.knowledge = Knowledge(self.weights, model.assumed)
+        self.knowledge = Knowledge(self.weights, model.assumed, model.whole_pasts)
         self.build = Build(self.weights, self.knowledge, Block())
         self.names = Names()
 
@@ -183,6 +183,8 @@ class ProgramBuilder:
         specialize(block, self.build, self.names)
         if self.knowledge.specialized:
             function.attributes[SPECIALIZED] = _strings(sorted(self.knowledge.specialized))
+        if self.knowledge.full_masks:
+            function.attributes[FULL_MASKS] = _strings(sorted(self.knowledge.full_masks))
         declared = {v.name: v.shape or () for v in self.model.outputs}
         set_constraints(function, requirements(function, self.weights, declared))
         module = ModuleOp([function])

@@ -28,7 +28,13 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, StringAttr, i64
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
-from explorer.ir.evaluation import INPUT_NAMES, entry_function, input_names, output_names
+from explorer.ir.evaluation import (
+    INPUT_NAMES,
+    entry_function,
+    full_masks,
+    input_names,
+    output_names,
+)
 from explorer.ir.operation import TopOperation
 from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
 from explorer.ir.rewriting.passes import EventLog, Pass
@@ -203,8 +209,16 @@ class _Keeping:
             for name, value in zip(output_names(function), self._return().operands, strict=True)
             if (axes := self._output_axes(name, value))
         ]
+        masks = full_masks(function)
+        if not {value.name for value in inputs} >= {*masks}:
+            raise Refused(f"the mask {masks[0]!r} counts tokens and does not grow")
         length = ValidLength(
-            self.length_name, self.wanted.capacity, self.rows, tuple(inputs), tuple(outputs)
+            self.length_name,
+            self.wanted.capacity,
+            self.rows,
+            tuple(inputs),
+            tuple(outputs),
+            full_masks=masks,
         )
         with self.events.rewrite("keep", function, f"a capacity of {self.wanted.capacity} rows"):
             rewriter.set_attribute(function, VALID_LENGTH, length_attribute(length))

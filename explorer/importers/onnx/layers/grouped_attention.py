@@ -7,7 +7,8 @@
 
 New tokens stand behind those of the past, each sequence at a place of its own. Every row of the new
 cache is gathered: from the past, from the new rows, or a zero behind both. Where the model's sizes
-are given, all of this is constant but what depends on `seqlens_k`.
+are given, all of this is constant but what depends on `seqlens_k`. Where a mask says the lengths
+and may be taken to be all ones (`SourceModel.whole_pasts`), new rows follow the whole past.
 Reference: onnxruntime, docs/ContribOperators.md; Ainslie et al., "GQA: Training Generalized
 Multi-Query Transformer Models from Multi-Head Checkpoints", 2023.
 """
@@ -27,6 +28,7 @@ from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
 from explorer.ir.top.indexing import GatherElementsOp, GatherOp
 from explorer.ir.top.reductions.normalization import LayerNormOp
+from explorer.ir.types import shape_of
 
 _QUERY, _KEY, _VALUE, _PAST_KEY, _PAST_VALUE, _LENGTHS, _TOTAL, _COSINES, _SINES = range(9)
 _POSITIONS, _BIAS, _SINK, _KEY_SCALE, _VALUE_SCALE, _QUERY_NORM, _KEY_NORM, _NEW = range(9, 17)
@@ -39,7 +41,7 @@ def group_query_attention(node: Node, build: Build) -> Sequence[Expr | None]:
     heads, shared = node.integer("num_heads"), node.integer("kv_num_heads")
     query, key, value = _projected(node, heads, shared)
     query, key = _normalized(node, query, key, build)
-    cache = _Cache(node, query, build)
+    cache = (_FullCache if _has_full_mask(node, build) else _Cache)(node, query, build)
     if node.integer("do_rotary", 0):
         tables = [
             build.value(GatherOp, [node.operand(index), cache.angles], axis=0)
@@ -260,6 +262,42 @@ class _Cache:
             is_near = self.places > first
             is_seen = is_seen & is_near
         return is_seen.unsqueeze([1])
+
+
+class _FullCache(_Cache):
+    """Of sequences that have all rows of the past and all new ones."""
+
+    @cached_property
+    def lasts(self) -> Expr:
+        one = self.build.weight(np.array(1, np.int64))
+        return (self.total - one).reshape([1, 1])
+
+    @cached_property
+    def total(self) -> Expr:
+        return self.capacity + length(self.query, 1, self.build)
+
+    @cached_property
+    def begins(self) -> Expr:
+        return self.capacity.reshape([1, 1])
+
+    def updated(self, new: Expr, past: Expr | None) -> Expr:
+        assert past is not None
+        return self.build.concat([past, new], 2)
+
+
+def _has_full_mask(node: Node, build: Build) -> bool:
+    """Whether a mask that may be taken to be all ones says the length of every sequence:
+    `seqlens_k` is its sum without 1, and `total_sequence_length` its size."""
+    known, pasts = build.knowledge, (node.optional(_PAST_KEY), node.optional(_PAST_VALUE))
+    is_whole = all(past is not None and known.is_whole(past) for past in pasts)
+    if not is_whole or node.optional(_NEW) is not None:
+        return False
+    mask = known.counted_mask(node.operand(_LENGTHS), -1)
+    name = "" if mask is None else known.input_name(mask)
+    if mask is None or not name or known.sizes(node.operand(_TOTAL)) != [shape_of(mask)[1]]:
+        return False
+    build.knowledge.full_masks.add(name)
+    return True
 
 
 def _widened(bias: Expr | None, key: Expr, build: Build) -> Expr | None:

@@ -24,9 +24,8 @@ from typing import Any
 from xdsl.dialects import func
 
 from explorer.backends.npu.lowered import LoweredLayers, TiledOperation
+from explorer.backends.npu.placed_layers import LayerAt, Lying, PlacedLayers
 from explorer.backends.npu.planning import tensors_of
-from explorer.backends.npu.refining import Programs
-from explorer.backends.npu.writing import LeftBehind, Written, mirrored_if_freer
 from explorer.ir.dialects.npu import LayerOp
 from explorer.ir.functions.calls import functions_on
 from explorer.ir.operation import identity_of, to_attribute
@@ -37,7 +36,6 @@ from explorer.memory.planners import GreedyPlanner, Planner
 from explorer.npu.layers.convolution import Convolution
 from explorer.npu.layers.layer import Layer, LayerError
 from explorer.npu.layers.tensors import alignment_bytes
-from explorer.npu.program.addresses import Addresses
 from explorer.npu.program.compiling import (
     CHOICES,
     UNCODED,
@@ -66,8 +64,6 @@ EXPLANATION_OF_TILES = "end sooner after the layer before"
 EXPLANATION_OF_MORE = "with all that fits the program would take {} cycles more"
 MAX_OPTIONS = 2
 """Tiles that are tried by each of two estimates."""
-Lying = Mapping[str, int]
-"""Bytes in the scratchpad of activations by the name of a value."""
 
 
 @dataclass(frozen=True)
@@ -153,20 +149,11 @@ def _order(buffer: BufferLifetime) -> tuple[int, int]:
     return buffer.last - buffer.first, -buffer.size_bytes
 
 
-@dataclass(frozen=True, kw_only=True)
-class _LayerAt:
-    """A layer in tiles that have a room, and what that takes."""
-
-    tiled: Tiled
-    room: int | None
-    cycles: int
-
-
 @dataclass(frozen=True)
 class _Way:
     """Tensors that stay, and the tiles of all layers next to them."""
 
-    at: Sequence[_LayerAt]
+    at: Sequence[LayerAt]
     buffers: Sequence[BufferLifetime]
     places: Lying
     reasons: Mapping[str, str]
@@ -183,7 +170,7 @@ class GroupedProgram:
     """Cycles and bytes."""
 
 
-class _Kept:
+class _Kept(PlacedLayers):
     """What stays so far."""
 
     def __init__(
@@ -193,14 +180,10 @@ class _Kept:
         rewriter: RecordedRewriter,
         options: RewriteOptions,
     ) -> None:
-        self.machine, self.planner, self.lowered = pass_.machine, pass_.planner, pass_.lowered
-        self.layers, self.options = layers, options
-        self.made = [self.lowered.layer_of(op, rewriter.weights) for op in layers]
+        super().__init__(pass_.machine, pass_.lowered, layers, rewriter.weights)
+        self.planner, self.options = pass_.planner, options
         self.cycles: dict[Hashable, int] = {}
-        self.mirrored: dict[Hashable, tuple[Tiled, Tiled]] = {}
-        """Tiles, and these from the other end of the scratchpads."""
         self.costs: dict[int, tuple[_Way, tuple[int, int]]] = {}
-        self.programs: tuple[Lying, Programs[_LayerAt]] | None = None
         self._begin()
         self.alone = self._way({})
         """Where nothing stays."""
@@ -271,15 +254,15 @@ class _Kept:
             return
         yield found
         if self.cost(found)[0] > self.cost(plain)[0]:
-            programs = self._programs(way.places)
+            programs = self.programs_with(way.places)
             yield replace(way, at=programs.refined(plain.at, lambda step: [found.at[step]]))
         yield self._refined(found)
 
-    def _uncoded_layer(self, at: _LayerAt) -> _LayerAt:
+    def _uncoded_layer(self, at: LayerAt) -> LayerAt:
         tile = partial(with_machine, at.tiled, self.machine)
         return replace(at, tiled=self.lowered.streams.tiles("uncoded", at.tiled, tile))
 
-    def _coded_layer(self, step: int, at: _LayerAt) -> _LayerAt:
+    def _coded_layer(self, step: int, at: LayerAt) -> LayerAt:
         made, choices = self.made[step], tiles_of(at.tiled)
         if choices == tiles_of(made.tiled) and (at.room is None or end_of(made.tiled) <= at.room):
             return replace(at, tiled=made.tiled)
@@ -312,7 +295,7 @@ class _Kept:
         """Nothing stays, and all layers have the tiles that were found for them alone."""
         self.buffers, self.places = [], {}
         self.at = [
-            _LayerAt(tiled=one.tiled, room=None, cycles=self._cycles(step, one.tiled, {}))
+            LayerAt(tiled=one.tiled, room=None, cycles=self._cycles(step, one.tiled, {}))
             for step, one in enumerate(self.made)
         ]
 
@@ -324,7 +307,7 @@ class _Kept:
     def cost(self, way: _Way) -> tuple[int, int]:
         """Cycles and bytes of the program."""
         if id(way) not in self.costs:
-            self.costs[id(way)] = way, self._programs(way.places).cost(way.at)
+            self.costs[id(way)] = way, self.programs_with(way.places).cost(way.at)
         return self.costs[id(way)][1]
 
     def _way(self, reasons: Mapping[str, str]) -> _Way:
@@ -339,45 +322,21 @@ class _Kept:
         """As it is so far."""
         return self.cost(self._way({}))
 
-    def _programs(self, places: Lying) -> Programs[_LayerAt]:
-        """Those in which tensors stay there; others are asked for no more."""
-        if self.programs is None or self.programs[0] != places:
-            write = partial(self._written, dict(places))
-            self.programs = dict(places), Programs(self.machine, len(self.layers), write)
-        return self.programs[1]
-
-    def _written(
-        self, places: Lying, step: int, at: _LayerAt, before: LeftBehind | None
-    ) -> Written:
-        """A layer after the one before."""
-        tiled = at.tiled
-        if before is not None:
-            tiled = self._mirrored_if_freer(tiled, before, at.room)
-        stream = self.lowered.streams.of(tiled, self._addresses(step, places))
-        return Written(identity_of(self.layers[step]), self.made[step].layer, tiled, stream, {})
-
-    def _mirrored_if_freer(self, tiled: Tiled, before: LeftBehind, room: int | None) -> Tiled:
-        """The same object for the same tiles."""
-        found = mirrored_if_freer(tiled, before, machine_with_room(self.machine, room))
-        if found is tiled:
-            return tiled
-        return self.mirrored.setdefault((id(tiled), room), (tiled, found))[1]
-
     def refine(self) -> None:
         """Other tiles where the program takes fewer cycles with them."""
         if not self.layers or self.options.decision(SEARCH) == "none":
             return
-        programs = self._programs(self.places)
+        programs = self.programs_with(self.places)
         found = programs.refined(self.at, self._options)
         if programs.cost(found)[0] < programs.cost(self.at)[0]:
             self.at = found
 
-    def _options(self, step: int) -> list[_LayerAt]:
+    def _options(self, step: int) -> list[LayerAt]:
         """Other tiles that a layer may have; none where decisions say what it has."""
         if self._is_decided(step):
             return []
         at, layer = self.at[step], self.made[step].layer
-        inside = self._touched(step, self.places)
+        inside = self.touched(step, self.places)
         key = "likely", self.machine, at.room, inside
         try:
             tiles = self.lowered.streams.tiles(
@@ -420,9 +379,9 @@ class _Kept:
                 rooms[step] = room if before is None else min(room, before)
         if max(places.values()) > self._largest_offset:
             return "an address on the chip has too few bits"
-        found: dict[int, _LayerAt] = {}
+        found: dict[int, LayerAt] = {}
         for step, room in enumerate(rooms):
-            touched = self._touched(step, places) != self._touched(step, self.places)
+            touched = self.touched(step, places) != self.touched(step, self.places)
             if room == self.at[step].room and not touched:
                 continue
             one = self._at(step, room, places)
@@ -446,17 +405,7 @@ class _Kept:
         most = min(limits_of(self.machine, kind)["global_address"] for kind in ("load", "store"))
         return most * min(space.global_bytes for space in self.machine.spaces)
 
-    def _touched(self, step: int, places: Lying) -> frozenset[str]:
-        """Tensors of a layer that stay, by the names that the layer has for them."""
-        return frozenset(name for name, value in self._tensors(step) if value in places)
-
-    def _tensors(self, step: int) -> Iterator[tuple[str, str]]:
-        op, layer = self.layers[step], self.made[step].layer
-        for tensor, value in zip(layer.inputs, op.data, strict=False):
-            yield tensor.name, value_name(value)
-        yield layer.output.name, value_name(op.output)
-
-    def _at(self, step: int, room: int | None, places: Lying) -> _LayerAt | str:
+    def _at(self, step: int, room: int | None, places: Lying) -> LayerAt | str:
         """A layer in that room; the reason where it has no tiles there."""
         tiled = self.at[step].tiled
         if not end_of(self.made[step].tiled):  # its tiles lie in other scratchpads
@@ -465,7 +414,7 @@ class _Kept:
             tiled = self._tiled(step, room)
             if isinstance(tiled, str):
                 return tiled
-        return _LayerAt(tiled=tiled, room=room, cycles=self._cycles(step, tiled, places))
+        return LayerAt(tiled=tiled, room=room, cycles=self._cycles(step, tiled, places))
 
     def _tiled(self, step: int, room: int | None) -> Tiled | str:
         """The tiles as they are, if they fit, else others."""
@@ -491,21 +440,11 @@ class _Kept:
 
     def _cycles(self, step: int, tiled: Tiled, places: Lying) -> int:
         """Of a layer by itself."""
-        inside = self._touched(step, places)
+        inside = self.touched(step, places)
         key = step, inside, tuple(tiles_of(tiled).items()), end_of(tiled)
         if key not in self.cycles:
-            self.cycles[key] = self.lowered.streams.cycles(tiled, self._addresses(step, places))
+            self.cycles[key] = self.lowered.streams.cycles(tiled, self.addresses(step, places))
         return self.cycles[key]
-
-    def _addresses(self, step: int, places: Lying) -> Addresses:
-        """Tensors that do not stay lie somewhere in global memory."""
-        each, end, found = alignment_bytes(self.machine), 0, dict[str, int]()
-        layer = self.made[step].layer
-        sizes = {t.name: t.size_bytes(self.machine) for t in (*layer.inputs, layer.output)}
-        for name, value in self._tensors(step):
-            found[name] = places.get(value, end)
-            end += 0 if value in places else -(-sizes[name] // each) * each
-        return Addresses(tensors=found, on_chip=self._touched(step, places))
 
     def write(self, rewriter: RecordedRewriter, events: EventLog) -> None:
         """What stays, in the IR."""

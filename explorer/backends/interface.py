@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from explorer.kernels.schedules import Machine
     from explorer.passes.lower.partition import Needs, Refuses
     from explorer.results import Launch, MemoryPlan, Program
-    from explorer.results.runs.counted import CountedRun, MachineWork
+    from explorer.results.decisions import Decisions
+    from explorer.results.runs.counted import CountedRun, Effect, MachineWork
     from explorer.runtime.assembly import KernelAssembly
     from explorer.runtime.assembly.functions import Disassembly
     from explorer.runtime.cache import ProgramKey
@@ -37,6 +38,20 @@ if TYPE_CHECKING:
     from explorer.targets import Target
     from explorer.targets.capabilities import Capabilities
     from explorer.targets.core_families import KnownCore
+
+
+class ModelOfChoices(Protocol):
+    """What other choices for single layers of a compiled program change, without compiling."""
+
+    def has(self, address: str) -> bool:
+        """Whether it predicts a decision."""
+        ...
+
+    def effect(self, address: str, value: object) -> Effect:
+        """ExplorerError for a value that is not legal, or that needs more than one layer to
+        change."""
+        ...
+
 
 FORMER_METHODS = {"beside": "companion", "open_kept": "load_saved"}
 
@@ -227,6 +242,13 @@ class Backend(Protocol):
 
     def predicted_work(self, built: BuiltProgram) -> MachineWork | None:
         """What the parts of a program do on a machine of instructions; None elsewhere."""
+        return None
+
+    def model_of_choices(
+        self, results: Sequence[PassResult], target: Target, decisions: Decisions
+    ) -> ModelOfChoices | None:
+        """What other choices for single layers change, known without compiling; None where nothing
+        models that."""
         return None
 
     def emit(

@@ -15,6 +15,7 @@ executing.py    what executes snapshots of its levels
 building.py     the record of a program: a launch is a layer
 executable.py   a program that is open; timeline.py: its events
 counting.py     what a run was counted as, layer by layer
+predicting.py   what another choice for one layer changes
 roofs.py        what layers take at least; occupancy.py: what lies in the scratchpads
 walks.py        the way of each tile through the queues
 """
@@ -34,12 +35,14 @@ if TYPE_CHECKING:
 
     from xdsl.dialects.func import FuncOp
 
+    from explorer.backends.npu.predicting import MachineModel
     from explorer.ir.program import Executor, Snapshot
     from explorer.ir.rewriting.passes import Pass, PassResult
     from explorer.kernels.program.build import BuiltProgram, SharedBlock
     from explorer.kernels.schedules import Machine as LoopMachine
     from explorer.passes.lower.partition import Needs, Refuses
     from explorer.results import MemoryPlan, Program
+    from explorer.results.decisions import Decisions
     from explorer.results.runs.counted import CountedRun, MachineWork
     from explorer.runtime.cache import ProgramKey
     from explorer.runtime.devices import DeviceRecord
@@ -167,6 +170,14 @@ class NpuBackend(Backend):
         parts = [built, *built.parts.values()]
         mine = [part.network for part in parts if isinstance(part, BuiltNetwork)]
         return work_of_networks([network for network in mine if network is not None])
+
+    def model_of_choices(
+        self, results: Sequence[PassResult], target: Target, decisions: Decisions
+    ) -> MachineModel:
+        from explorer.backends.npu.predicting import MachineModel
+        from explorer.targets.npu.machine import describe
+
+        return MachineModel(results, describe(target), decisions)
 
     def emit(
         self, results: Sequence[PassResult], target: Target, folder: Path, base_bytes: int

@@ -96,7 +96,7 @@ class ChosenTiles:
         chosen, record = tiles_of(found.tiled), found.record
         why = "the rule: the fewest bytes that are loaded"
         if record is not None:
-            why = f"{record.cycles:,} cycles, at least {record.bound:,} in any tiles"
+            why = f"{record.cycles:,} cycles by itself, at least {record.bound:,} in any tiles"
         for choice, values in legal_choices(layer, self.machine).items():
             because = f"an override; {why}" if choice in given else why
             address = f"{self.pass_name}/{name}/{choice}"

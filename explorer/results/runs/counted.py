@@ -236,6 +236,15 @@ class MachineWork:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Effect:
+    """What a program of instructions takes more with another decision."""
+
+    cycles: int
+    traffic_bytes: int
+    energy_picojoules: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class CountedRun:
     """Sums over all parts of a program that run on the machine."""
 

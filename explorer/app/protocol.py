@@ -42,9 +42,11 @@ BUDGETS = "budgets"
 """Of levers: which budgets can be met."""
 TRIALS = "trials"
 """Of levers that are predicted by compiling."""
+ONE_LEVER = "one"
+"""Of levers: one of them, whose address follows, with predictions of its values."""
 LEVERS = "levers/"
 """How keys of chunks begin that are computed when they are asked for, and never else: what moves
-`levers/peak_bytes`."""
+`levers/peak_bytes`, or `levers/cycles?conv3` of a layer."""
 TWO_FILES = "files/"
 """How keys of chunks begin that compare two models: requests as JSON follow, or, from the page,
 keys of branches."""

@@ -74,7 +74,7 @@ class LeverRecord:
 
     address: str
     group: str
-    """What kind of decision it is: schedule, layout, order, memory, precision, target, pass."""
+    """What kind of decision it is: schedule, layout, memory, precision, machine, target, pass."""
     of: str
     """The kernel, value or pass that it is about; empty for the whole program."""
     title: str
@@ -90,6 +90,9 @@ class LeverRecord:
     """Why no value has a prediction; empty where one has."""
     layers: tuple[str, ...] = ()
     """Operations that `source` and `why` name."""
+    on_demand: str = ""
+    """What predicts its values when they are asked for: `model` of the machine, within a second, or
+    `trial`, the passes with each of them; empty where nothing does."""
     commands: tuple[str, ...] = ()
     """What to run where no decision of this compilation does it."""
 

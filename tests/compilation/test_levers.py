@@ -159,7 +159,7 @@ def test_the_most_helpful_come_first_and_other_targets_after_what_is_not_predict
     best, good = lever("b", -2.0, -9.0, 4.0, None), lever("g", -3.0)
     found = in_order([worse, target, unknown, free, good, best], "peak_bytes")
     assert [one.address for one in found] == ["b", "g", "u", "t", "f", "w"]
-    assert [option.change for option in found[0].options] == [-9.0, -2.0, None, 4.0]
+    assert [option.change for option in found[0].options] == [-9.0, -2.0, 4.0, None]
     # More decibels are better.
     found = in_order([lever("less", -1.0), lever("more", 1.0)], "sqnr_db")
     assert [one.address for one in found] == ["more", "less"]

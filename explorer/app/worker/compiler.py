@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from explorer.app.forks import changes, differing_passes, is_parent
 from explorer.app.protocol import (
     BUDGETS,
+    ONE_LEVER,
     TRIALS,
     Bisection,
     CompileRequest,
@@ -40,6 +41,7 @@ from explorer.results.decisions import NOTHING
 from explorer.results.sweep import PART
 
 if TYPE_CHECKING:
+    from explorer.backends.interface import ModelOfChoices
     from explorer.backends.peaks import PeakMeter
     from explorer.compilation import Accuracy, Compilation
     from explorer.compilation.data.attached import AttachedData
@@ -89,6 +91,7 @@ class ModelCompiler:
         """Sizes that were chosen where none were given."""
         self._meter: PeakMeter | None = None
         self._forks: tuple[CompileRequest, dict[str, Compilation]] | None = None
+        self._model: tuple[CompileRequest, ModelOfChoices | None] | None = None
         self._tables: dict[object, ThresholdTable] = {}
         """Of calibrations that a page asked for."""
         self._read: dict[tuple[str, tuple[str, ...], str], AttachedData | None] = {}
@@ -159,22 +162,32 @@ class ModelCompiler:
 
     def levers(self, request: CompileRequest, asked: str) -> dict[str, Any]:
         """asked: a quantity, with `/budgets` the budgets, too, that can be met, with `/trials` all
-        that is predicted by compiling."""
-        from explorer.compilation.levers.finding import find_levers, quantity_named
-        from explorer.views.payload.levers import levers_payload
+        that is predicted by compiling, with `/one/ADDRESS` one lever; `?LAYER` follows."""
+        from explorer.compilation.levers.finding import find_lever, find_levers, quantity_named
+        from explorer.compilation.levers.modelled import OF_MODEL
+        from explorer.views.payload.levers import lever_payload, levers_payload
 
         if request.is_trace or request in self._refused:
             raise InputError("a saved trace holds no compiler", hint="open the model itself")
         accuracy = self._accuracies.get(request)
+        asked, _, of = asked.partition("?")
         quantity, _, rest = asked.partition("/")
+        quantity = quantity_named(quantity)
         compilation = self._compiled(request, no_progress)
+        model = self._model_of(request, compilation) if quantity in OF_MODEL else None
+        if rest.startswith(f"{ONE_LEVER}/"):
+            address = rest.removeprefix(f"{ONE_LEVER}/")
+            forks = self._forks_of(request, compilation)
+            return lever_payload(find_lever(compilation, quantity, address, forks, of, model))
         found = find_levers(
             compilation,
-            quantity_named(quantity),
+            quantity,
             None if accuracy is None else accuracy.report,
             self._profiles.get(request),
             self._forks_of(request, compilation) if rest in (BUDGETS, TRIALS) else None,
             only_budgets=rest == BUDGETS,
+            of=of,
+            model=model,
         )
         return levers_payload(with_calibration(found) if request.data else found)
 
@@ -195,6 +208,14 @@ class ModelCompiler:
             sizes |= {n: size if isinstance(size, int) else size[-1] for n, size in tried.items()}
             models.append(model)
         return two_files_json(models, files, inputs, [side.data_name for side in pair], sizes)
+
+    def _model_of(self, request: CompileRequest, compilation: Compilation) -> ModelOfChoices | None:
+        """Predicts choices of layers; that of the request that was asked about last is kept."""
+        from explorer.compilation.levers.modelled import model_of
+
+        if self._model is None or self._model[0] != request:
+            self._model = (request, model_of(compilation))
+        return self._model[1]
 
     def _forks_of(self, request: CompileRequest, compilation: Compilation) -> Fork:
         """Forks that predict levers; those of the request that was asked about last are kept."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import re
 import signal
 import tempfile
 import threading
@@ -396,7 +397,7 @@ class Worker:
         """Makes what was asked for before there was a trace, as soon as all that it rests on is
         measured."""
         for key in list(task.wanted):
-            if RESTS_ON.get(key.removeprefix(LEVERS).split("/")[0]) not in task.waiting:
+            if RESTS_ON.get(re.split("[/?]", key.removeprefix(LEVERS))[0]) not in task.waiting:
                 task.wanted.remove(key)
                 self._answer(task, key)
 

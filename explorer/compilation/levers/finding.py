@@ -6,9 +6,11 @@ find_levers(compilation, "peak_bytes").levers[0]
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from explorer.backends.interface import ModelOfChoices
 from explorer.compilation.compiled import Compiled
 from explorer.compilation.levers.compile_time import (
     compile_levers,
@@ -16,11 +18,20 @@ from explorer.compilation.levers.compile_time import (
     required_passes,
 )
 from explorer.compilation.levers.latency import latency_levers, predicted_seconds
+from explorer.compilation.levers.machine import machine_levers
 from explorer.compilation.levers.memory import memory_levers
+from explorer.compilation.levers.modelled import OF_MODEL, model_of, predict_by_model
 from explorer.compilation.levers.others import kept_tensors, other_levers
 from explorer.compilation.levers.outside import options_outside
 from explorer.compilation.levers.precision import precision_levers, weight_levers
-from explorer.compilation.levers.trials import Fork, predict_by_trials, quantity_of
+from explorer.compilation.levers.trials import (
+    IN_WORK,
+    NO_MODEL,
+    Fork,
+    predict_by_trials,
+    quantity_of,
+    tried,
+)
 from explorer.errors import InputError
 from explorer.results import ProfileRecord
 from explorer.results.accuracy import AccuracyReport
@@ -36,8 +47,12 @@ from explorer.results.names import near_name
 
 OF_MACHINES: tuple[Quantity, ...] = ("cycles", "energy_picojoules")
 """Quantities that only a machine of instructions has."""
-OF_TILES: tuple[Quantity, ...] = ("cycles", "traffic_bytes", "energy_picojoules")
-"""Quantities of which tiles decide first."""
+MODEL_SECONDS, SECONDS_EACH = 3.0, 0.2
+"""Of a model's predictions, where all levers are predicted at once, and for each of them."""
+VALUES_TRIED = 3
+"""Of a lever, each by compiling."""
+NOT_YET = "it is predicted when it is asked for, within a second"
+NOT_TRIED = "it is predicted when it is asked for: the passes run with each value"
 
 
 def quantity_named(name: str) -> Quantity:
@@ -58,10 +73,17 @@ def find_levers(
     profile: ProfileRecord | None = None,
     fork: Fork | None = None,
     only_budgets: bool = False,
+    of: str = "",
+    model: ModelOfChoices | None = None,
 ) -> LeversRecord:
     """What moves the quantity. `report` and `profile`: what was measured, if something was; `fork`
     makes the compilations that predict what no model does; without it they are to come.
-    only_budgets: it tries budgets of memory, and the others are to come."""
+    only_budgets: it tries budgets of memory, and the others are to come. of: the layer that the
+    number is about. model: of this compilation, if there is one already."""
+    if quantity in OF_MODEL:
+        model = model or model_of(compiled)
+    else:
+        model = None
     value, source = _value(compiled, quantity, report, profile)
     levers: list[LeverRecord] = []
     if quantity == "peak_bytes":
@@ -75,13 +97,16 @@ def find_levers(
     elif quantity == "compile_seconds":
         levers += compile_levers(compiled)
     if quantity not in OF_MACHINES or is_npu(compiled):
-        levers += other_levers(compiled, quantity, {lever.address for lever in levers})
+        known = {lever.address for lever in levers}
+        is_legal = None if model is None else model.has
+        levers += other_levers(compiled, quantity, known, of, is_legal)
         levers += kept_tensors(compiled, quantity)
-    if (
-        is_npu(compiled) and quantity in OF_TILES
-    ):  # buffers of a layer, its other choices, then what is about all of it
-        levers.sort(key=lambda lever: (not lever.of, "buffers" not in lever.title))
-    levers = list(predict_by_trials(levers, compiled, quantity, None if only_budgets else fork))
+    if quantity in OF_MODEL and is_npu(compiled):
+        levers += machine_levers(compiled)
+    if model is not None:
+        levers = list(_modelled(levers, quantity, model, of, is_predicted=fork is not None))
+    trials = predict_by_trials(levers, compiled, quantity, None if only_budgets else fork)
+    levers = [one if model is None else _on_demand(one) for one in trials]
     levers += options_outside(compiled, quantity, 1 if profile is None else profile.threads)
     return LeversRecord(
         quantity=quantity,
@@ -92,10 +117,60 @@ def find_levers(
     )
 
 
+def find_lever(
+    compiled: Compiled,
+    quantity: Quantity,
+    address: str,
+    fork: Fork,
+    of: str = "",
+    model: ModelOfChoices | None = None,
+) -> LeverRecord:
+    """One of them with predictions of a few values. InputError where there is none."""
+    model = model or (model_of(compiled) if quantity in OF_MODEL else None)
+    for lever in find_levers(compiled, quantity, of=of, model=model).levers:
+        if lever.address != address:
+            continue
+        if model is not None and model.has(address):
+            return predict_by_model(lever, quantity, model)
+        before = quantity_of(compiled, quantity)
+        if before is None:
+            return replace(lever, unpredicted=NO_MODEL)
+        return tried(lever, compiled, quantity, before, fork, VALUES_TRIED)
+    raise InputError(f"no lever of {quantity} has the address {address!r}")
+
+
+def _modelled(
+    levers: Sequence[LeverRecord],
+    quantity: Quantity,
+    model: ModelOfChoices,
+    of: str,
+    is_predicted: bool,
+) -> Iterator[LeverRecord]:
+    """Levers of the layer, then others of layers, then the rest; `is_predicted`: with predictions
+    of the first ones, as far as these take a few seconds altogether."""
+    end = time.perf_counter() + MODEL_SECONDS
+    for lever in sorted(levers, key=lambda one: (one.of != of, not one.of)):
+        if not model.has(lever.address):
+            yield lever
+            continue
+        found = replace(lever, on_demand="model", unpredicted=NOT_YET)
+        if is_predicted and time.perf_counter() < end:
+            found = predict_by_model(found, quantity, model, SECONDS_EACH)
+        yield found
+
+
+def _on_demand(lever: LeverRecord) -> LeverRecord:
+    """Where a model predicts most levers, nothing else is compiled before it is asked for."""
+    if lever.unpredicted != IN_WORK and lever.on_demand != "trial":
+        return lever
+    return replace(lever, unpredicted=NOT_TRIED, on_demand="trial")
+
+
 def in_order(levers: Iterable[LeverRecord], quantity: str) -> list[LeverRecord]:
     """Those with the largest predicted gain first, then those without a prediction (other targets
     last), then those that are predicted to make it worse, then those without values; equal ones as
-    they came. The same for the values of each."""
+    they came. The values of each with the largest predicted gain first, and those without a
+    prediction last."""
     rises = quantity in RISES
 
     def place(change: float | None) -> tuple[int, float]:
@@ -103,6 +178,9 @@ def in_order(levers: Iterable[LeverRecord], quantity: str) -> list[LeverRecord]:
             return 1, 0.0
         gain = change if rises else -change
         return (0, -gain) if gain > 0 else (3, -gain)
+
+    def value_rank(change: float | None) -> tuple[bool, tuple[int, float]]:
+        return change is None, place(change)
 
     def rank(lever: LeverRecord) -> tuple[int, float]:
         if not lever.options and not lever.commands:
@@ -113,7 +191,7 @@ def in_order(levers: Iterable[LeverRecord], quantity: str) -> list[LeverRecord]:
         return place(gain if rises else -gain)
 
     sorted_options = (
-        replace(lever, options=tuple(sorted(lever.options, key=lambda o: place(o.change))))
+        replace(lever, options=tuple(sorted(lever.options, key=lambda o: value_rank(o.change))))
         for lever in levers
     )
     return sorted(sorted_options, key=rank)

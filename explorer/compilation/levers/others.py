@@ -6,7 +6,7 @@ from what they do; the effect is measured by trying.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from explorer.compilation.compiled import Compiled
 from explorer.kernels.passes import ScheduleLoops
@@ -16,7 +16,7 @@ from explorer.passes.quantize.rules.quantize_rows import ROWS
 from explorer.passes.states.narrow_past import ORDER as ORDER_OF_ROWS
 from explorer.passes.states.narrow_past import TYPE, NarrowPast
 from explorer.results import Knob
-from explorer.results.decisions import HOST, ORDER, TARGET, place_of
+from explorer.results.decisions import HOST, ORDER, TARGET, TILE_CHOICES, TILED, place_of
 from explorer.results.levers import LeverOption, LeverRecord, Quantity
 
 OF_WORK: tuple[Quantity, ...] = ("cycles", "traffic_bytes", "energy_picojoules")
@@ -50,17 +50,35 @@ MAX_OF_A_PASS = 12
 """Decisions of one pass that are listed; `c.knobs` has all."""
 
 
-def other_levers(compiled: Compiled, quantity: Quantity, known: set[str]) -> Iterator[LeverRecord]:
-    """Knobs that move the quantity and that are not in `known` (addresses)."""
+def other_levers(
+    compiled: Compiled,
+    quantity: Quantity,
+    known: set[str],
+    of: str = "",
+    is_legal: Callable[[str], bool] | None = None,
+) -> Iterator[LeverRecord]:
+    """Knobs that move the quantity and that are not in `known` (addresses). Of each pass there are
+    the first few, and all of the layer `of`. `is_legal`: whether tiles are those of a layer that
+    the program has in the end."""
     counts: dict[str, int] = {}
     ignored = known if _has_integers(compiled) else known | OF_INTEGERS
-    for knob in compiled.knobs:
+    for knob in _by_cycles(compiled):
         if knob.address in ignored or not moves(knob, quantity):
+            continue
+        place = place_of(knob.address)
+        is_tile = place.title in TILE_CHOICES and knob.address.split("/")[0] in TILED
+        if is_tile and is_legal is not None and not is_legal(knob.address):
             continue
         head = knob.address.split("/")[0]
         counts[head] = counts.get(head, 0) + 1
-        if counts[head] <= MAX_OF_A_PASS:
+        if counts[head] <= MAX_OF_A_PASS or (of and place.of == of):
             yield _lever(knob)
+
+
+def _by_cycles(compiled: Compiled) -> Iterable[Knob]:
+    """Those of layers that take more cycles first; the rest as they come."""
+    cycles = compiled.backend.predicted_cycles(list(compiled.passes), compiled.target) or {}
+    return sorted(compiled.knobs, key=lambda knob: -cycles.get(place_of(knob.address).of, 0))
 
 
 def kept_tensors(compiled: Compiled, quantity: Quantity) -> Iterator[LeverRecord]:
@@ -72,7 +90,8 @@ def kept_tensors(compiled: Compiled, quantity: Quantity) -> Iterator[LeverRecord
         if result.name != KEPT:
             continue
         applied = [event for event in result.record.events if event.applied]
-        for event in applied[:MAX_OF_A_PASS]:
+        kept = [event for event in applied if event.address.startswith(f"{KEPT}/keep/")]
+        for event in kept[:MAX_OF_A_PASS]:
             yield LeverRecord(
                 address=event.address,
                 group="pass",

@@ -17,7 +17,7 @@ from explorer.compilation.compiled import Compiled
 from explorer.compilation.levers.latency import predicted_seconds
 from explorer.errors import ExplorerError
 from explorer.results.decisions import TARGET
-from explorer.results.levers import LeverOption, LeverRecord, Quantity
+from explorer.results.levers import LeverRecord, Quantity
 
 MAX_TRIALS = 12
 MAX_OPERATIONS = 1000
@@ -55,7 +55,8 @@ def predict_by_trials(
     most = _most_trials(compiled)
     left = most
     for lever in levers:
-        if not lever.options or any(option.change is not None for option in lever.options):
+        is_known = any(option.change is not None for option in lever.options)
+        if lever.on_demand or is_known or not lever.options:
             yield lever
         elif quantity == "sqnr_db":
             yield replace(lever, unpredicted=MEASURED)
@@ -64,13 +65,16 @@ def predict_by_trials(
         elif before is None:
             yield replace(lever, unpredicted=NO_MODEL)
         elif fork is None:
-            yield replace(lever, unpredicted=IN_WORK if left > 0 else few_trials(most))
+            if left > 0:
+                yield replace(lever, unpredicted=IN_WORK)
+            else:
+                yield replace(lever, unpredicted=few_trials(most), on_demand="trial")
             left -= 1
         elif left <= 0 or not lever.options[0].decisions:
-            yield replace(lever, unpredicted=few_trials(most))
+            yield replace(lever, unpredicted=few_trials(most), on_demand="trial")
         else:
             left -= 1
-            yield _tried(lever, compiled, quantity, before, fork)
+            yield tried(lever, compiled, quantity, before, fork)
 
 
 def has_trials(compiled: Compiled) -> bool:
@@ -91,19 +95,28 @@ def few_trials(most: int) -> str:
     return f"at most {most} decisions of this program are tried in advance: a try compiles this one"
 
 
-def _tried(
-    lever: LeverRecord, compiled: Compiled, quantity: Quantity, before: float, fork: Fork
+def tried(
+    lever: LeverRecord,
+    compiled: Compiled,
+    quantity: Quantity,
+    before: float,
+    fork: Fork,
+    count: int = 1,
 ) -> LeverRecord:
-    """The lever with the change of its first value."""
-    first, *others = lever.options
-    try:
-        after = quantity_of(fork(dict(first.decisions)), quantity, compiled)
-    except ExplorerError as error:
-        return replace(lever, unpredicted=f"{first.value}: {error.message}")
-    if after is None:
-        return replace(lever, unpredicted=NO_MODEL)
-    known = LeverOption(value=first.value, decisions=first.decisions, change=after - before)
-    return replace(lever, options=(known, *others), source=SOURCES[quantity])
+    """The lever with the changes of its first values."""
+    found, problem = list(lever.options), ""
+    for place, option in enumerate(lever.options[:count]):
+        try:
+            after = quantity_of(fork(dict(option.decisions)), quantity, compiled)
+        except ExplorerError as error:
+            problem = problem or f"{option.value}: {error.message}"
+            continue
+        if after is None:
+            return replace(lever, unpredicted=NO_MODEL)
+        found[place] = replace(option, change=after - before)
+    if all(option.change is None for option in found):
+        return replace(lever, unpredicted=problem)
+    return replace(lever, options=tuple(found), source=SOURCES[quantity], unpredicted="")
 
 
 def quantity_of(compiled: Compiled, quantity: Quantity, of: Compiled | None = None) -> float | None:

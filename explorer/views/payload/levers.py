@@ -25,13 +25,13 @@ def levers_payload(record: LeversRecord) -> Json:
         "rises": record.quantity in RISES,
         "value": None if record.value is None else number(record.value),
         "valueSource": record.value_source,
-        "levers": [_lever(lever) for lever in record.levers[:MAX_LEVERS]],
+        "levers": [lever_payload(lever) for lever in record.levers[:MAX_LEVERS]],
         "total": len(record.levers),
         "fixed": [list(pair) for pair in record.fixed],
     }
 
 
-def _lever(lever: LeverRecord) -> Json:
+def lever_payload(lever: LeverRecord) -> Json:
     return {
         "address": lever.address,
         "group": lever.group,
@@ -41,6 +41,7 @@ def _lever(lever: LeverRecord) -> Json:
         "source": lever.source,
         "why": lever.why,
         "unpredicted": lever.unpredicted,
+        "onDemand": lever.on_demand,
         "layers": list(lever.layers),
         "commands": list(lever.commands),
         "total": len(lever.options),

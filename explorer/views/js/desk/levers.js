@@ -25,6 +25,7 @@ const GROUP_WORDS = {
   recompute: "Computing again",
   pass: "Passes",
   target: "Target",
+  machine: "The machine",
   precision: "Bits of tensors",
   range: "Ranges of tensors",
   calibration: "Calibration",
@@ -42,21 +43,38 @@ export function openLevers(app, quantity, of = "") {
         {class: "levers-body"},
         element("p", {class: "quiet-text", role: "status"}, "predicting …"),
       );
-      const show = (chunk) =>
-        app.data
-          .chunk(chunk)
-          .then((levers) => keep(element("div", {}, content(app, levers, of, close))));
+      const ask = (what) => app.data.chunk(`levers/${quantity}${what}${of && `?${of}`}`);
+      const known = new Map();
+      const show = (levers) =>
+        keep(element("div", {}, content({app, levers, of, close, known, predict})));
       const keep = steady(body);
-      // What is known at once, then what is predicted by compiling.
-      const later = quantity === "peak_bytes" ? ["/budgets", "/trials"] : ["/trials"];
-      later
-        .reduce(
-          (shown, more) => shown.then(() => body.isConnected && show(`levers/${quantity}${more}`)),
-          show(`levers/${quantity}`),
-        )
-        .catch((failure) =>
-          body.append(element("p", {class: "quiet-text", role: "alert"}, failure.message)),
-        );
+      let last;
+      // Levers with predictions of their values, which are asked for one by one.
+      const predict = async (lever, words) => {
+        known.set(lever.address, {...lever, onDemand: "", unpredicted: words});
+        show(last);
+        const one = await ask(`/one/${lever.address}`).catch((failure) => ({
+          ...lever,
+          onDemand: "",
+          unpredicted: failure.message,
+        }));
+        known.set(lever.address, {...one, onDemand: ""});
+        if (body.isConnected) show(last);
+      };
+      const predictAll = async () => {
+        show((last = await ask("")));
+        const shown = grouped(last.levers, of).flatMap(([, own]) => own);
+        const modelled = shown.filter((lever) => lever.onDemand === "model");
+        for (const lever of modelled)
+          if (body.isConnected) await predict(lever, "it is being predicted");
+        if (modelled.length) return;
+        // What is known at once, then what is predicted by compiling.
+        for (const more of quantity === "peak_bytes" ? ["/budgets", "/trials"] : ["/trials"])
+          if (body.isConnected) show((last = await ask(more)));
+      };
+      predictAll().catch((failure) =>
+        body.append(element("p", {class: "quiet-text", role: "alert"}, failure.message)),
+      );
       return [
         element(
           "div",
@@ -90,7 +108,9 @@ export function openReason(app, reason, number) {
   );
 }
 
-function content(app, levers, of, close) {
+// `known`: levers by address that were predicted since; `predict(lever, words)` asks for one.
+function content(context) {
+  const {app, levers, of, known} = context;
   const {quantity, value, valueSource, fixed, total} = levers;
   const groups = grouped(levers.levers, of);
   const listed = groups.reduce((sum, [, own]) => sum + own.length, 0);
@@ -111,7 +131,7 @@ function content(app, levers, of, close) {
         "section",
         {class: "lever-group"},
         element("h3", {}, GROUP_WORDS[group] ?? app.data.layersIn(group, of ? [of] : [])),
-        own.map((lever) => leverRow(app, levers, lever, close)),
+        own.map((lever) => leverRow(context, known.get(lever.address) ?? lever)),
       ),
     ),
     total > listed
@@ -130,8 +150,9 @@ function content(app, levers, of, close) {
   ];
 }
 
-function leverRow(app, levers, lever, close) {
-  const rows = lever.options.map((option) => optionRow(app, levers, lever, option, close));
+function leverRow(context, lever) {
+  const {app, predict} = context;
+  const rows = lever.options.map((option) => optionRow(context, lever, option));
   const more = rows.slice(SHOWN_OPTIONS);
   const named = (text) => app.data.layersIn(text, lever.layers);
   return element(
@@ -169,7 +190,19 @@ function leverRow(app, levers, lever, close) {
       ? element("p", {class: "quiet-text"}, `predicted by ${clip(named(lever.source), 200)}`)
       : null,
     lever.unpredicted
-      ? element("p", {class: "quiet-text"}, `not predicted: ${clip(lever.unpredicted, 200)}`)
+      ? element(
+          "p",
+          {class: "quiet-text"},
+          `not predicted: ${clip(lever.unpredicted, 200)} `,
+          lever.onDemand === "trial"
+            ? button(
+                "predict",
+                "runs the passes with each of the first values: seconds, or a minute",
+                () => predict(lever, "the passes run with each value"),
+                {class: "quiet"},
+              )
+            : null,
+        )
       : null,
     lever.commands.map((command) =>
       element(
@@ -182,7 +215,7 @@ function leverRow(app, levers, lever, close) {
   );
 }
 
-function optionRow(app, levers, lever, option, close) {
+function optionRow({app, levers, close}, lever, option) {
   const {text, isBetter} = changeOf(levers, option);
   const tone = isBetter === null ? "quiet-text" : isBetter ? "better" : "worse";
   return element(

@@ -108,3 +108,20 @@ def test_the_planner_ejects_before_it_searches_large_problems(monkeypatch: pytes
     verify_plan(plan)
     assert any(attempt.strategy.startswith("ejection, ") for attempt in plan.attempts)
     assert plan.peak_bytes < GreedyPlanner()(buffers).peak_bytes
+
+
+def test_the_planner_ejects_blocks_of_many_steps_first():
+    """Most blocks of few steps live for one of them: they take the gaps that the others leave."""
+    buffers = cut(400, 8, seed=3)
+    planner = ExactPlanner(max_nodes=12_000)
+    plan = GreedyPlanner()(buffers)
+    starts = [placed.offset_bytes for placed in plan.placements]
+    found, moves = planner._long_first(buffers, starts, 0, 0.0)
+    verify_plan(make_plan(buffers, found, plan.steps, plan.live_bytes, plan.attempts))
+    assert 0 < moves <= 0.4 * planner.max_nodes
+    assert peak_of(buffers, found) <= peak_of(buffers, starts)
+    alone = [b for b in buffers if b.last - b.first > 1]
+    own = [starts[i] for i, b in enumerate(buffers) if b.last - b.first > 1]
+    assert planner._long_first(alone, own, 0, 0.0) == (own, 0)
+    short = [b for b in buffers if b.last - b.first == 1]
+    assert planner._long_first(short, [0] * len(short), 0, 0.0) == ([0] * len(short), 0)

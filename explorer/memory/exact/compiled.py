@@ -41,7 +41,18 @@ SEARCH = (
     "search",
 )
 """What is called comes before what calls it."""
-EJECTION = ("draw", "take_waiting", "sort_neighbours", "find_cheapest", "eject")
+EJECTION = (
+    "draw",
+    "insert_key",
+    "remove_key",
+    "put",
+    "take_out",
+    "take_waiting",
+    "keep_neighbours",
+    "round_down",
+    "find_cheapest",
+    "eject",
+)
 
 
 def find_key(keys, key, first, end):
@@ -55,9 +66,9 @@ def find_key(keys, key, first, end):
     return first
 
 
-def sort_keys(keys, count):
-    """`moves.sort_keys` for arrays."""
-    keys[:count] = np.sort(keys[:count])
+def find_first_key(keys, key, count):
+    """`moves.find_key` for arrays."""
+    return np.searchsorted(keys[:count], key)
 
 
 @cache
@@ -70,7 +81,7 @@ def compiled_functions() -> tuple[Any, Any] | None:
 @cache
 def compiled_eject() -> Any:
     """`eject`, or None where numba is not installed."""
-    found = compiled(moves, EJECTION, {"sort_keys": sort_keys})
+    found = compiled(moves, EJECTION, {"find_key": find_first_key})
     return found["eject"] if found else None
 
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from explorer.memory.exact.moves import WAITING, State, eject
+from explorer.memory.exact.moves import PLACED, WAITING, State, eject, put
 from explorer.memory.exact.problem import Buffers
 from explorer.memory.exact.search import ANYWHERE, INFINITY
 
@@ -51,7 +51,6 @@ class Ejector:
         has_room = self.peak << bits < INFINITY
         if is_compiled and has_room and (compiled := compiled_eject()):
             self._eject, self._column = compiled, lambda values: np.array(values, np.int64)
-        widest = max(map(len, buffers.neighbours), default=0)
         columns = {
             "sizes": buffers.sizes,
             "alignments": buffers.alignments,
@@ -59,14 +58,16 @@ class Ejector:
                 max(1, isqrt(size * steps))
                 for size, steps in zip(buffers.sizes, buffers.durations, strict=True)
             ],
-            "starts": buffers.neighbour_starts,
-            "neighbours": buffers.all_neighbours,
+            "firsts": buffers.firsts,
+            "lasts": buffers.lasts,
             "offsets": [ANYWHERE] * n,
             "penalties": [1] * n,
             "waiting": [0] * n,
-            "lows": [0] * widest,
-            "highs": [0] * widest,
-            "counts": [0, 1, bits],
+            "all_lows": [0] * n,
+            "all_highs": [0] * n,
+            "lows": [0] * (n + 1),
+            "highs": [0] * (n + 1),
+            "counts": [0, 0, 1, bits],
         }
         self._state = State(**{name: self._column(values) for name, values in columns.items()})
 
@@ -96,14 +97,15 @@ class Ejector:
     def _reach(self, capacity: int, penalty: int, limit: int, deadline: float | None) -> bool:
         """Whether a plan within the capacity was found, which is then kept."""
         state = self._state
-        state.counts[WAITING] = 0
+        state.counts[WAITING] = state.counts[PLACED] = 0
         for i, (offset, size) in enumerate(zip(self.offsets, self.sizes, strict=True)):
             state.penalties[i] = penalty
-            state.offsets[i] = offset
             if offset + size > capacity:
                 state.offsets[i] = ANYWHERE
                 state.waiting[state.counts[WAITING]] = i
                 state.counts[WAITING] += 1
+            else:
+                put(state, i, offset)
         done = 0
         while state.counts[WAITING] and done < limit:
             if deadline is not None and time.perf_counter() > deadline:

@@ -6,12 +6,14 @@ functions compiled by numba, which make the same moves.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import Any, NamedTuple
 
 from explorer.memory.exact.search import ANYWHERE, INFINITY
 
-WAITING, RANDOM, BITS = range(3)
-"""How many buffers wait, the state of the random numbers, and the bits of a buffer's number."""
+WAITING, PLACED, RANDOM, BITS = range(4)
+"""How many buffers wait, how many do not, the state of the random numbers, and the bits of a
+buffer's number."""
 PICKS = 4
 """Of so many waiting buffers the most expensive one is placed next."""
 
@@ -23,24 +25,61 @@ class State(NamedTuple):
     alignments: Any
     areas: Any
     """Square roots of size times steps."""
-    starts: Any
-    """The neighbours of buffer i are `neighbours[starts[i]:starts[i + 1]]`."""
-    neighbours: Any
+    firsts: Any
+    lasts: Any
     offsets: Any
     """`ANYWHERE`: the buffer waits."""
     penalties: Any
     waiting: Any
-    lows: Any
-    """Of the placed neighbours of one buffer, ascending: the offset, and its number in `BITS`."""
-    highs: Any
+    all_lows: Any
+    """Keys of all placed buffers, ascending: the offset, and the number of the buffer in `BITS`."""
+    all_highs: Any
     """The same of their ends."""
+    lows: Any
+    """The keys of `all_lows` of the neighbours of one buffer."""
+    highs: Any
     counts: Any
-    """By `WAITING`, `RANDOM` and `BITS`."""
+    """By `WAITING`, `PLACED`, `RANDOM` and `BITS`."""
 
 
-def sort_keys(keys, count):
-    """Sorts the first `count` keys in place."""
-    keys[:count] = sorted(keys[:count])
+def find_key(keys, key, count):
+    """The number of keys below this one, of the first `count`."""
+    return bisect_left(keys, key, 0, count)
+
+
+def insert_key(keys, key, count):
+    """Adds a key to the first `count`, which ascend."""
+    place = find_key(keys, key, count)
+    keys[place + 1 : count + 1] = keys[place:count]
+    keys[place] = key
+
+
+def remove_key(keys, key, count):
+    """Takes one of the first `count` keys away."""
+    place = find_key(keys, key, count)
+    keys[place : count - 1] = keys[place + 1 : count]
+
+
+def put(state, buffer, offset):
+    """Gives an offset to a buffer that has none."""
+    counts = state.counts
+    low = (offset << counts[BITS]) + buffer
+    insert_key(state.all_lows, low, counts[PLACED])
+    insert_key(state.all_highs, low + (state.sizes[buffer] << counts[BITS]), counts[PLACED])
+    state.offsets[buffer] = offset
+    counts[PLACED] += 1
+
+
+def take_out(state, buffer):
+    """Takes its offset from a buffer, which waits from now on."""
+    counts = state.counts
+    low = (state.offsets[buffer] << counts[BITS]) + buffer
+    remove_key(state.all_lows, low, counts[PLACED])
+    remove_key(state.all_highs, low + (state.sizes[buffer] << counts[BITS]), counts[PLACED])
+    state.offsets[buffer] = ANYWHERE
+    counts[PLACED] -= 1
+    state.waiting[counts[WAITING]] = buffer
+    counts[WAITING] += 1
 
 
 def draw(counts):
@@ -63,18 +102,21 @@ def take_waiting(state):
     return buffer
 
 
-def sort_neighbours(state, buffer):
-    """Fills `lows` and `highs`; how many neighbours are placed."""
-    bits, count = state.counts[BITS], 0
-    for k in range(state.starts[buffer], state.starts[buffer + 1]):
-        j = state.neighbours[k]
-        if state.offsets[j] != ANYWHERE:
-            state.lows[count] = (state.offsets[j] << bits) + j
-            state.highs[count] = ((state.offsets[j] + state.sizes[j]) << bits) + j
-            count += 1
-    sort_keys(state.lows, count)
-    sort_keys(state.highs, count)
+def keep_neighbours(state, buffer, keys, kept):
+    """Writes the keys of a buffer's neighbours to `kept`; how many there are."""
+    firsts, lasts = state.firsts, state.lasts
+    first, last = firsts[buffer], lasts[buffer]
+    numbers, count = (1 << state.counts[BITS]) - 1, 0
+    for k in range(state.counts[PLACED]):
+        j = keys[k] & numbers
+        kept[count] = keys[k]
+        count += (firsts[j] < last) & (first < lasts[j])
     return count
+
+
+def round_down(offset, alignment):
+    """Without a division where none is needed: it takes as long as the rest of an offset."""
+    return offset if alignment == 1 else offset // alignment * alignment
 
 
 def find_cheapest(state, buffer, capacity, count):
@@ -88,7 +130,7 @@ def find_cheapest(state, buffer, capacity, count):
     numbers = (1 << bits) - 1
     lows, highs, areas, penalties = state.lows, state.highs, state.areas, state.penalties
     size, alignment = state.sizes[buffer], state.alignments[buffer]
-    top = (capacity - size) // alignment * alignment
+    top = round_down(capacity - size, alignment)
     low, high, below, above = 0, 0, 0, 0
     offset, cost = 0, 0
     best, least, equal = 0, INFINITY, 1
@@ -113,9 +155,9 @@ def find_cheapest(state, buffer, capacity, count):
         while following <= offset:
             under, over = top, top
             if low < count:
-                under = ((lows[low] >> bits) - size) // alignment * alignment
+                under = round_down((lows[low] >> bits) - size, alignment)
             if high < count:
-                over = -(-(highs[high] >> bits) // alignment) * alignment
+                over = -round_down(-(highs[high] >> bits), alignment)
             if low < count and under <= over:
                 following = under
                 low += 1
@@ -135,16 +177,15 @@ def eject(state, capacity, moves):
         if counts[WAITING] == 0:
             return move
         buffer = take_waiting(state)
-        count = sort_neighbours(state, buffer)
+        count = keep_neighbours(state, buffer, state.all_lows, state.lows)
+        keep_neighbours(state, buffer, state.all_highs, state.highs)
         offset, cost = find_cheapest(state, buffer, capacity, count)
-        offsets[buffer] = offset
+        put(state, buffer, offset)
         if cost == 0:
             continue
         for k in range(count):
             j = state.lows[k] & numbers
             if offsets[j] < offset + sizes[buffer] and offset < offsets[j] + sizes[j]:
-                offsets[j] = ANYWHERE
+                take_out(state, j)
                 state.penalties[j] += 1
-                state.waiting[counts[WAITING]] = j
-                counts[WAITING] += 1
     return moves

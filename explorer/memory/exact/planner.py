@@ -18,7 +18,8 @@ from explorer.memory.exact.prover import has_prover, prove
 from explorer.memory.exact.repairing import MIN_BUFFERS, repaired
 from explorer.memory.exact.result import ExactResult
 from explorer.memory.exact.search import FOUND
-from explorer.memory.pinned import PinnedPlanner
+from explorer.memory.greedy import Columns
+from explorer.memory.pinned import PinnedPlanner, place_around
 from explorer.memory.planners import (
     GreedyPlanner,
     lowest_peak,
@@ -45,6 +46,9 @@ FIRST_SEARCH, EJECTION = 0.5, 0.9
 """Parts of the time limit at which a small problem goes from the search to ejection and back."""
 FEW_BLOCKS = 0.8
 """Of the buffers: where no more fit together exactly, blocks are not tried."""
+FEW_LONG, LONG_FIRST = 0.5, 0.4
+"""Where fewer of the blocks live for more than one step, ejection begins with those: until this
+part of the time limit and of all moves is over."""
 FIRST_STRATEGIES = 3
 """Of these before a long plan is searched again where it is too large."""
 
@@ -241,13 +245,33 @@ class ExactPlanner:
         few = replace(self.greedy, strategies=self.greedy.strategies[:QUICK_STRATEGIES])
         found = few(blocks)
         starts = [placed.offset_bytes for placed in found.placements]
+        starts, first_moves = self._long_first(blocks, starts, enough, started)
         starts, moves = self._lowered(Buffers(blocks, {}), starts, enough, started)
+        moves += first_moves
         if peak_of(blocks, starts) >= plan.peak_bytes:
             return plan, moves
         offsets = joining.offsets(dict(zip(joining.numbers, starts, strict=True)))
         in_order = [offsets[i] for i in range(len(buffers))]
         name = f"ejection, {moves:,} moves of {len(blocks):,} blocks that fit exactly"
         return with_attempt(plan, name, in_order, started), moves
+
+    def _long_first(
+        self, blocks: Sequence[BufferLifetime], starts: list[int], enough: int, started: float
+    ) -> tuple[list[int], int]:
+        """Lower offsets, where most blocks live for one step: ejection of the others, then the
+        smallest gap for each of those, and the moves."""
+        long = [i for i, block in enumerate(blocks) if block.last - block.first > 1]
+        if not long or len(long) > FEW_LONG * len(blocks):
+            return starts, 0
+        columns = Buffers([blocks[i] for i in long], {})
+        most = int(LONG_FIRST * self.max_nodes)
+        own = [starts[i] for i in long]
+        lowered, moves = self._lowered(columns, own, enough, started, most, LONG_FIRST)
+        fixed = dict(zip(long, lowered, strict=True))
+        short = [i for i in range(len(blocks)) if i not in fixed]
+        short.sort(key=lambda i: -blocks[i].size_bytes)
+        found = place_around(Columns.of(blocks), short, fixed, "best")
+        return min(starts, found, key=lambda offsets: peak_of(blocks, offsets)), moves
 
     def _lowered(
         self,
@@ -256,15 +280,18 @@ class ExactPlanner:
         enough: int,
         started: float,
         most: int | None = None,
+        part: float = 1,
     ) -> tuple[list[int], int]:
-        """Offsets in bytes of a plan that is at most as large, and the moves that it took."""
+        """Offsets in bytes of a plan that is at most as large, and the moves that it took, at most
+        until a part of the time limit is over."""
         if columns.pairs > MAX_PAIRS:
             return list(offsets), 0
         unit, numbers = columns.unit, columns.numbers
         ejector = Ejector(columns, [offsets[i] // unit for i in numbers], is_compiled=True)
         moves = min(most or self.max_nodes, self.max_nodes // 2)
-        is_small = len(columns) <= MAX_SEARCHED_FIRST
-        ejector.lower(enough // unit, moves, self._deadline(started, EJECTION if is_small else 1))
+        if len(columns) <= MAX_SEARCHED_FIRST:
+            part = min(part, EJECTION)
+        ejector.lower(enough // unit, moves, self._deadline(started, part))
         found = list(offsets)
         for i, place in zip(numbers, ejector.offsets, strict=True):
             found[i] = unit * place

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from explorer.compilation.settings.capacity import require_any_mask
 from explorer.errors import InputError
 from explorer.ir.program import Snapshot
 from explorer.passes.quantize.compute_in_integers import ComputeInIntegers
@@ -28,6 +29,7 @@ def onnx_model(
     from explorer.exporters.onnx import model_of
 
     name, snapshot = _chosen(c, at)
+    require_any_mask(c.passes[0].after.program, "a model of ONNX")
     table = c.settings.quantization
     told = {"explorer.after": name}
     if table is not None:

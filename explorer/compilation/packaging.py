@@ -19,6 +19,7 @@ from explorer.accuracy.known_values import known_values
 from explorer.accuracy.oracle import reference
 from explorer.compilation.compiled import Compiled
 from explorer.compilation.packaged_parts import PackageBuilder, npu_files
+from explorer.compilation.settings.capacity import require_any_mask
 from explorer.errors import ExplorerError, InputError, MemoryBudgetError, UnsupportedError
 from explorer.importers import SourceModel
 from explorer.ir.evaluation import entry_function
@@ -65,7 +66,7 @@ def package_source(
         raise InputError("a package for OpenCL has its weights in arrays", hint="leave it out")
     own_name = package_name(name, compiled.model.name, strip)
     _require_c(compiled)
-    _require_any_mask(compiled)
+    require_any_mask(compiled.passes[0].after.program, "a package")
     _require_threads(compiled, threads)
     if strip and compiled.target.queues:
         raise InputError(
@@ -171,17 +172,6 @@ def _require_arena(compiled: Compiled, program: Program) -> None:
             budget_bytes=budget,
             needed_bytes=program.arena_bytes,
             hint=f"a budget of at least {program.arena_bytes} bytes",
-        )
-
-
-def _require_any_mask(compiled: Compiled) -> None:
-    """UnsupportedError for a program that is right for masks of ones only: C checks none."""
-    length = compiled.program.length
-    if length is not None and length.full_masks:
-        names = ", ".join(f"`{name}`" for name in length.full_masks)
-        raise UnsupportedError(
-            f"a package cannot check that {names} has ones only, which its capacity needs",
-            hint="compile it for one size of the past, without a capacity",
         )
 
 

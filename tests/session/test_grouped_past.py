@@ -298,7 +298,9 @@ def test_a_past_that_is_no_state_stays_what_it_is():
         ex.compile(model, dimensions={"rows": 1}, capacity=8)
 
 
-def test_a_package_takes_no_masks_that_it_cannot_check(tmp_path: Path):
+def test_a_package_and_a_model_of_onnx_take_no_masks_that_they_cannot_check(tmp_path: Path):
     c = ex.compile(from_proto(attention()), dimensions={"rows": 1}, capacity=8)
     with pytest.raises(UnsupportedError, match="`mask`"):
         c.package(tmp_path / "package")
+    with pytest.raises(UnsupportedError, match="`mask`"):
+        c.to_onnx()

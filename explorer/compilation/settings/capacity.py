@@ -40,6 +40,18 @@ def with_capacity(model: SourceModel, capacity: int | None) -> SourceModel:
     return replace(model, whole_pasts=frozenset(state.input for state in growing_states(model)))
 
 
+def require_any_mask(imported: ModuleOp, form: str) -> None:
+    """UnsupportedError for a program that is right for masks of ones only, where nothing checks
+    them: in a package, or in a model of another format."""
+    masks = full_masks(entry_function(imported))
+    if masks:
+        names = ", ".join(f"`{name}`" for name in masks)
+        raise UnsupportedError(
+            f"{form} cannot check that {names} has ones only, which the capacity needs",
+            hint="compile it for one size of the past, without a capacity",
+        )
+
+
 def require_capacity(model: SourceModel, capacity: int | None) -> None:
     """InputError for a named state that grows, where nothing says how far."""
     grown = [state for state in growing_states(model) if not state.is_guessed]

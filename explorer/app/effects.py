@@ -48,6 +48,7 @@ from explorer.app.state.messages import (
     ReceiveUpload,
     RemoveUpload,
     Reported,
+    ShowSweep,
     StartSearch,
     StartTiming,
     UploadArrived,
@@ -58,9 +59,10 @@ from explorer.app.state.page_state import PageState
 from explorer.app.state.saved import restored, saved_of
 from explorer.app.state.saving import save_order
 from explorer.app.state.step import QUIET, step
-from explorer.app.uploads import UploadRefused, Uploads
-from explorer.app.worker.process import CompilerProcess, Report
+from explorer.app.uploads import SWEEP, Upload, UploadRefused, Uploads
+from explorer.app.worker.process import NOBODY, CompilerProcess, Report
 from explorer.app.workspaces import Workspace
+from explorer.errors import InputError
 
 FIRST_FILE = 1 << 40
 """Keys of files are larger than those of branches and searches."""
@@ -216,6 +218,11 @@ class Page:
             if not worker.judge(effect.key, effect.request):
                 worker.compile(effect.key, effect.request)
             return []
+        if isinstance(effect, ShowSweep):
+            worker = self._running(effect.request)
+            if not worker.show_sweep(effect.key, effect.request, effect.path):
+                worker.compile(effect.key, effect.request)
+            return []
         if isinstance(effect, Examine):
             worker = self._running(CompileRequest(effect.path, effect.target))
             self._examining[effect.key] = effect.path
@@ -278,6 +285,8 @@ class Page:
         if self._process is None or not self._process.is_alive:
             self._process = self._take_worker(request)
             self._process.adopt(self._reported)
+            for path, file in self.state.sweeps.items():
+                self._process.show_sweep(NOBODY, CompileRequest(path, ""), file)
         return self._process
 
     def _cancel(self, effect: Cancel) -> None:
@@ -311,7 +320,27 @@ class Page:
             upload = self._uploads.receive(dict(message))
         except UploadRefused as refused:
             return FileRefused(str(refused))
-        return UploadGrew(self._uploads.current) if upload is None else UploadArrived(upload)
+        if upload is None:
+            return UploadGrew(self._uploads.current)
+        if upload.purpose == SWEEP and (problem := self._problem_of_sweep(upload)):
+            self._uploads.remove(upload.path)
+            return FileRefused(problem)
+        return UploadArrived(upload)
+
+    def _problem_of_sweep(self, upload: Upload) -> str:
+        """Why a file is no sweep of the model that is looked at; empty where it is one."""
+        from explorer.tuning.fronts import read_front
+
+        branch = self.state.branch
+        choice = None if branch is None else self.state.choice(branch.request.path)
+        if branch is None or choice is None or branch.request.is_trace:
+            return ""  # that is said for whatever is in the file
+        try:
+            read_front(upload.path, Path(choice.label).stem, branch.request.target)
+        except InputError as error:
+            hint = f"; {error.hint}" if error.hint else ""
+            return f"{upload.label!r}: {error.message}{hint}"
+        return ""
 
     def _reported(self, key: int, report: Report) -> None:
         if isinstance(report, Examined):

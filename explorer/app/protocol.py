@@ -33,6 +33,8 @@ READ = "read"
 shown until the passes are done, and is no branch."""
 JUDGED = ("accuracy", "profile")
 """Stages with results that rest on data."""
+COMPLETE = "kernels"
+"""The first stage whose trace has all that is known, and which measures nothing."""
 TEXTS = "texts"
 URGENT = STAGES[:2]
 """Stages that a person waits for: later ones of other compilations hold still meanwhile."""
@@ -179,6 +181,10 @@ class Compiler(Protocol):
 
     def read(self, request: CompileRequest, progress: Progress) -> Trace | None:
         """The model as its file has it, where that is large and is not compiled yet."""
+        ...
+
+    def take_sweep(self, request: CompileRequest, file: str) -> None:
+        """The model's traces have the sweep in this file from now on."""
         ...
 
     def levers(self, request: CompileRequest, asked: str) -> dict[str, Any]:

@@ -32,10 +32,12 @@ FREE_BYTES = 256 * 2**20
 """What must be left on the disk."""
 PIECE_LIMIT_BYTES = 512 * 1024
 MAX_LABEL = 120
-ASKED, VALUES, EDIT = "asked", "values", "edit"
+ASKED, VALUES, EDIT, SWEEP = "asked", "values", "edit", "sweep"
 """What a file is for."""
+PURPOSES = (ASKED, VALUES, EDIT, SWEEP)
 EDIT_SUFFIX = ".mlir"
 """Of edited IR, which is named after the pass that made it."""
+SWEEP_SUFFIX = ".json"
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp")
 TEXT_SUFFIXES = (".txt", ".csv")
 DATA_SUFFIXES = (".npz", ".npy", *TEXT_SUFFIXES, *IMAGE_SUFFIXES)
@@ -87,7 +89,7 @@ class Upload:
     size_bytes: int = 0
     purpose: str = ""
     """Empty for what is opened at once, `ASKED` for a model that is asked about first, `VALUES`
-    for values or labels, `EDIT` for edited IR."""
+    for values or labels, `EDIT` for edited IR, `SWEEP` for a sweep of machines."""
     more: bool = False
     """Of values: whether the page sends further files of the same data."""
     partner: str = ""
@@ -254,6 +256,7 @@ class Uploads:
         what, suffixes = {
             VALUES: ("values or labels", DATA_SUFFIXES),
             EDIT: ("edited IR", (EDIT_SUFFIX,)),
+            SWEEP: ("a sweep of machines", (SWEEP_SUFFIX,)),
         }.get(purpose, ("a model or a saved trace", offered_suffixes()))
         if suffix not in suffixes:
             raise UploadRefused(
@@ -267,9 +270,7 @@ class Uploads:
             self._arriving(path).write_bytes(b"")
         except OSError as error:
             raise UploadRefused(f"{label!r} could not be written: {error.strerror}") from error
-        self._current = Upload(
-            label, path, parts, purpose=purpose if purpose in (ASKED, VALUES, EDIT) else ""
-        )
+        self._current = Upload(label, path, parts, purpose=purpose if purpose in PURPOSES else "")
 
     def _give_up(self) -> None:
         """What is on its way does not arrive."""

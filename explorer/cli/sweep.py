@@ -52,7 +52,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from explorer.files import check_output, write_file
     from explorer.results.encoding import to_json
-    from explorer.tuning.machines import parse_field, shown, sweep_machines
+    from explorer.results.sweep import shown
+    from explorer.tuning.machines import parse_field, sweep_machines
 
     check_output(arguments.output)
     varied = [parse_field(text) for text in arguments.vary]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from explorer.results.decisions import TARGET
@@ -11,6 +11,11 @@ from explorer.results.displayed import Displayed
 PART = "sweep"
 """Its name in `Trace.parts`."""
 Value = int | float | str
+
+
+def shown(fields: Sequence[tuple[str, Value]]) -> str:
+    """`rows=16 size_bytes=32768`"""
+    return " ".join(f"{path}={value}" for path, value in fields)
 
 
 @dataclass(frozen=True, kw_only=True)

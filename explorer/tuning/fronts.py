@@ -13,9 +13,8 @@ from typing import Any
 from explorer.errors import ExplorerError, InputError
 from explorer.results.encoding import from_json
 from explorer.results.names import listed
-from explorer.results.sweep import MachineSweep, Value
+from explorer.results.sweep import MachineSweep, Value, shown
 from explorer.targets import load_target
-from explorer.tuning.machines import shown
 
 MAX_BYTES = 64 << 20
 DERIVED = "front"
@@ -29,7 +28,7 @@ def read_front(path: Path, model: str, target: str) -> MachineSweep:
         InputError: for a file that is no sweep, a sweep of other models or targets, and a point
             of which the model, the target or a field is not that of the sweep.
     """
-    found = _read(path)
+    found = read_sweep(path)
     if model not in found.models:
         raise InputError(
             f"the sweep is of {listed(found.models)}, not of {model}",
@@ -71,7 +70,8 @@ def _check_point(
         raise InputError(f"{where}: {error.message}", file=str(path), hint=error.hint) from None
 
 
-def _read(path: Path) -> MachineSweep:
+def read_sweep(path: Path) -> MachineSweep:
+    """The sweep of a file; whatever its models and targets. InputError for a file that is none."""
     try:
         if path.stat().st_size > MAX_BYTES:
             raise InputError("the file is too large for a sweep", file=str(path))

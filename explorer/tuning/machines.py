@@ -35,6 +35,7 @@ from explorer.results.sweep import (
     ModelOnMachine,
     SkippedMachine,
     Value,
+    shown,
 )
 from explorer.targets import load_target
 from explorer.targets.npu.machine import describe
@@ -144,11 +145,6 @@ def sweep_machines(
         points=tuple(found for found in swept if isinstance(found, MachinePoint)),
         skipped=tuple(found for found in swept if isinstance(found, SkippedMachine)),
     )
-
-
-def shown(fields: Sequence[tuple[str, Value]]) -> str:
-    """`rows=16 size_bytes=32768`"""
-    return " ".join(f"{path}={value}" for path, value in fields)
 
 
 def _check(bases: Sequence[str], varied: Sequence[Varied], models: Sequence[Path]) -> None:

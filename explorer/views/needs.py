@@ -123,8 +123,8 @@ def part_named(name: str) -> TracePart:
     )
 
 
-LATE_PARTS = frozenset({"accuracy", "counted", "float", "profile", "program", "steps"})
-"""What arrives when a page is open already: kernels, errors and times."""
+LATE_PARTS = frozenset({"accuracy", "counted", "float", "profile", "program", "steps", "sweep"})
+"""What arrives when a page is open already: kernels, errors, times and sweeps that it sends."""
 
 
 def parts_of(trace: Trace) -> dict[str, bool]:

@@ -12,6 +12,7 @@ from explorer.app.catalog import Choice, first_request
 from explorer.app.decisions import request_of, settings_of
 from explorer.app.forks import is_parent
 from explorer.app.protocol import (
+    COMPLETE,
     JUDGED,
     STAGES,
     CompileRequest,
@@ -28,13 +29,14 @@ from explorer.app.state.messages import (
     Message,
     RemoveUpload,
     Reported,
+    ShowSweep,
     UploadArrived,
 )
 from explorer.app.state.page_json import session_json
 from explorer.app.state.page_state import PageState, name_of_data
 from explorer.app.state.saved import restored, saved_of
 from explorer.app.state.step import step
-from explorer.app.uploads import VALUES, Upload
+from explorer.app.uploads import SWEEP, VALUES, Upload
 from explorer.app.worker.calibrating import named_inputs, with_calibration
 from explorer.app.worker.compiler import ModelCompiler
 from explorer.errors import NotQuantizedError
@@ -285,3 +287,24 @@ def test_a_failure_names_the_file_as_the_person_does():
     assert now.error is not None
     assert now.error.where == "file broken.png"
     assert now.error.advice == "Try: leave broken.png out"
+
+
+def test_all_branches_have_the_sweep_that_was_sent_last_and_no_trace_has_one():
+    first, second = (
+        Upload("front.json", Path(f"/u/upload_{number}.json"), parts=1, purpose=SWEEP)
+        for number in (1, 2)
+    )
+    state, effects = step(OPENED, UploadArrived(first))
+    assert effects == [
+        ShowSweep(1, REQUEST, "/u/upload_1.json"),
+        ShowSweep(2, FORKED, "/u/upload_1.json"),
+    ]
+    assert [COMPLETE in branch.trace.stages for branch in state.branches] == [False, False]
+    assert state.is_private(REQUEST) and not OPENED.is_private(REQUEST)
+    state, effects = step(state, UploadArrived(second))
+    assert effects[0] == RemoveUpload(first.path) and len(effects) == 3
+    trace = Choice("9", "run.nnx", "/m/run.nnx")
+    saved = Branch("3", first_request(trace, "cpu"), DRAWN)
+    other = replace(OPENED, choices=(A, trace), branches=(saved,), current="3")
+    refused, effects = step(other, UploadArrived(first))
+    assert effects == [RemoveUpload(first.path)] and "open one of its models" in str(refused.error)

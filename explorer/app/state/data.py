@@ -1,6 +1,7 @@
 """Data on which the branches of a model are judged: attached by a file that was sent, taken back.
 
 take_data(state, upload)        all branches of the model that is looked at have the data
+take_sweep(state, upload)       all branches of that model have the sweep
 drop_data(state)                their inputs are drawn again
 
 What was measured on other data stays on the screen, under the name of those data, until the same
@@ -13,9 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from explorer.app.branches import Branch
-from explorer.app.protocol import JUDGED
+from explorer.app.protocol import COMPLETE, JUDGED
 from explorer.app.state.compiling import Step, lull, refuse
-from explorer.app.state.messages import Effect, Judge, RemoveUpload
+from explorer.app.state.messages import Effect, Judge, RemoveUpload, ShowSweep
 from explorer.app.state.page_state import PageState
 from explorer.app.uploads import IMAGE_SUFFIXES, Upload
 
@@ -61,6 +62,27 @@ def take_data(state: PageState, upload: Upload) -> Step:
     for file in files:
         known = joined(known, file)
     return with_data(replace(state, arriving=()), path, known)
+
+
+def take_sweep(state: PageState, upload: Upload) -> Step:
+    """A sweep of machines, which all branches of the model that is looked at have."""
+    state = replace(state, upload=None)
+    branch = state.branch
+    if branch is None or branch.request.is_trace:
+        reason = f"{upload.label!r} may be a sweep of machines: open one of its models first"
+        return refuse(state, reason), [RemoveUpload(upload.path)]
+    path = branch.request.path
+    effects: list[Effect] = []
+    if path in state.sweeps:
+        effects.append(RemoveUpload(Path(state.sweeps[path])))
+    state = replace(state, sweeps={**state.sweeps, path: str(upload.path)})
+    for own in state.of_path(path):
+        if own.is_asleep:
+            continue
+        stages = tuple(stage for stage in own.trace.stages if stage != COMPLETE)
+        state = state.with_branch(replace(own, trace=replace(own.trace, stages=stages)))
+        effects.append(ShowSweep(int(own.key), own.request, str(upload.path)))
+    return state, effects
 
 
 def drop_data(state: PageState) -> Step:

@@ -113,6 +113,15 @@ class Judge:
 
 
 @dataclass(frozen=True)
+class ShowSweep:
+    """What was compiled is to have the sweep in the file."""
+
+    key: int
+    request: CompileRequest
+    path: str
+
+
+@dataclass(frozen=True)
 class Examine:
     """A model is to be looked at before it is compiled."""
 
@@ -198,6 +207,7 @@ class PairUploads:
 Effect = (
     Compile
     | Judge
+    | ShowSweep
     | Examine
     | Prepare
     | Bisect

@@ -13,7 +13,7 @@ from explorer.app.catalog import Choice, first_request
 from explorer.app.protocol import CompileRequest
 from explorer.app.state.asking import choose_upload, take_values
 from explorer.app.state.compiling import Step, cancel, compile_request, drop, look_at, refuse
-from explorer.app.state.data import take_data
+from explorer.app.state.data import take_data, take_sweep
 from explorer.app.state.editing import take_edit
 from explorer.app.state.links import followed
 from explorer.app.state.messages import Effect, RemoveUpload
@@ -28,7 +28,7 @@ from explorer.app.state.pairing import (
     weights_wait,
     without_waiting,
 )
-from explorer.app.uploads import ASKED, EDIT, VALUES, Upload
+from explorer.app.uploads import ASKED, EDIT, SWEEP, VALUES, Upload
 from explorer.importers.format import weights_suffix_for
 
 MAX_OPEN = 8
@@ -125,6 +125,8 @@ def upload_arrived(state: PageState, upload: Upload) -> Step:
     if upload.purpose == VALUES:
         is_asked = state.dialog is not None and state.dialog.is_open
         return (take_values(state, upload), []) if is_asked else take_data(state, upload)
+    if upload.purpose == SWEEP:
+        return take_sweep(state, upload)
     if upload.purpose == EDIT:
         return take_edit(state, upload)
     state = replace(state, upload=None)

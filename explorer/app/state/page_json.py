@@ -15,7 +15,7 @@ from explorer.app.decisions import METHODS, settings_of
 from explorer.app.protocol import MAX_EDIT_WORDS
 from explorer.app.state.dialog import dialog_json
 from explorer.app.state.page_state import PageState
-from explorer.app.uploads import DATA_SUFFIXES, UPLOAD_LIMIT_BYTES
+from explorer.app.uploads import DATA_SUFFIXES, SWEEP_SUFFIX, UPLOAD_LIMIT_BYTES
 from explorer.importers.format import pairs
 from explorer.results.decisions import TARGET, label_of, words
 
@@ -92,6 +92,7 @@ def session_json(state: PageState) -> dict[str, Any]:
         "refusals": state.refusals,
         "uploadLimit": UPLOAD_LIMIT_BYTES,
         "suffixes": list(offered_suffixes()),
+        "sweepSuffix": SWEEP_SUFFIX,
         "pairs": [list(pair) for pair in pairs()],
         "mostCompared": MAX_COMPARED,
         "turns": [turns.session() for turns in state.turns],

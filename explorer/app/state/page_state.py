@@ -89,6 +89,9 @@ class PageState:
     arriving: tuple[tuple[str, str], ...] = ()
     """Files of data that are there, while further ones of the same data are on their way."""
 
+    sweeps: Mapping[str, str] = field(default_factory=dict)
+    """Of models, by path, the file of a sweep that the page sent."""
+
     @property
     def target(self) -> str:
         """The target that was looked at or asked for last; a trace has none."""
@@ -121,7 +124,7 @@ class PageState:
     def is_private(self, request: CompileRequest) -> bool:
         """Whether this page alone may see what is made of a file."""
         choice = self.choice(request.path)
-        has_files = bool(request.data or request.edit)
+        has_files = bool(request.data or request.edit or request.path in self.sweeps)
         return choice is None or choice.is_upload or has_files
 
     @property

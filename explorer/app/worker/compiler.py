@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from explorer.compilation.levers.trials import Fork
     from explorer.importers import SourceModel
     from explorer.quantization.table import ThresholdTable
+    from explorer.results.sweep import MachineSweep
     from explorer.runtime.profiles import Peaks
 
 WEIGHTS = "weights"
@@ -92,6 +93,8 @@ class ModelCompiler:
         self._meter: PeakMeter | None = None
         self._forks: tuple[CompileRequest, dict[str, Compilation]] | None = None
         self._model: tuple[CompileRequest, ModelOfChoices | None] | None = None
+        self._sweeps: dict[str, MachineSweep] = {}
+        """That the page sent, by the model's path."""
         self._tables: dict[object, ThresholdTable] = {}
         """Of calibrations that a page asked for."""
         self._read: dict[tuple[str, tuple[str, ...], str], AttachedData | None] = {}
@@ -99,8 +102,16 @@ class ModelCompiler:
 
     def stage(self, request: CompileRequest, name: str, progress: Progress) -> Trace:
         trace = self._staged(request, name, progress)
-        front = self._options.get(request.path, NOTHING).get(FRONT)
+        given = self._options.get(request.path, NOTHING).get(FRONT)
+        front = self._sweeps.get(request.path, given)
         return trace if front is None else trace.with_part(PART, front)
+
+    def take_sweep(self, request: CompileRequest, file: str) -> None:
+        """What was read from this file before, without a fault."""
+        from explorer.tuning.fronts import read_sweep
+
+        with suppress(InputError):  # it is no more
+            self._sweeps[request.path] = read_sweep(Path(file))
 
     def _staged(self, request: CompileRequest, name: str, progress: Progress) -> Trace:
         from explorer.compilation.collection import paused_collection

@@ -22,6 +22,7 @@ from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
 from explorer.app.protocol import (
+    COMPLETE,
     JUDGED,
     LEVERS,
     READ,
@@ -159,6 +160,17 @@ class CompilerProcess:
         self._requests[key] = request
         self._send("judge", key, request)
         return True
+
+    def show_sweep(self, key: int, request: CompileRequest, file: str) -> bool:
+        """Has the sweep in the file with all compilations of the model; False where this worker has
+        not compiled what has the key."""
+        drawn = self._drawn.get(key)
+        if drawn is not None:
+            stages = tuple(stage for stage in drawn.stages if stage != COMPLETE)
+            self._drawn[key] = replace(drawn, stages=stages)
+            self._requests[key] = request
+        self._send("sweep", key, request, file)
+        return drawn is not None
 
     def prepare(self, request: CompileRequest) -> None:
         """Compiles in the background what forks are expected of; nothing is reported."""

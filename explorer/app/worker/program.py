@@ -25,6 +25,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from explorer.app.protocol import (
+    COMPLETE,
     COMPUTED,
     JUDGED,
     LEVERS,
@@ -227,6 +228,8 @@ class Worker:
                 self._urgent.append(self._entered(key, request))
             elif kind == "judge":
                 self._judge(key, request)
+            elif kind == "sweep":
+                self._show_sweep(key, request, more[0])
             elif kind == "prepare":
                 # Behind what is waited for.
                 self._urgent.insert(0, Task(key, request, list(URGENT[:1]), is_silent=True))
@@ -255,6 +258,19 @@ class Worker:
         others = [stage for stage in task.waiting if stage not in JUDGED]
         urgent = [stage for stage in others if stage in URGENT]
         task.waiting = [*urgent, *JUDGED, *others[len(urgent) :]]
+        if task not in self._urgent and task not in self._background.tasks():
+            self._background.add(task)
+
+    def _show_sweep(self, key: int, request: CompileRequest, file: str) -> None:
+        """Has the sweep in the file with what comes of the model, and of what is there already."""
+        self._compiler.take_sweep(request, file)
+        with self._entering:
+            task = self._tasks.get(key)
+        if task is None or task.is_cancelled or URGENT[0] in task.waiting:
+            return
+        urgent = [stage for stage in task.waiting if stage in URGENT]
+        others = [stage for stage in task.waiting if stage not in (*URGENT, COMPLETE)]
+        task.waiting = [*urgent, COMPLETE, *others]
         if task not in self._urgent and task not in self._background.tasks():
             self._background.add(task)
 

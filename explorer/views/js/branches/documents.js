@@ -87,7 +87,7 @@ export function documentStrip(host, now, ask, onmodel = (_) => {}) {
 
   function update() {
     const {models, model: current, branches, status, wanted, upload, suffixes} = now();
-    file.accept = (suffixes ?? []).join(",");
+    file.accept = [...(suffixes ?? []), now().sweepSuffix ?? ""].join(",");
     const open = models.filter((model) => model.isOpen);
     for (const [key, made] of tabs) {
       if (open.some((model) => model.key === key)) continue;
@@ -156,12 +156,15 @@ export function documentStrip(host, now, ask, onmodel = (_) => {}) {
     if (areTooMany(files)) return;
     const holdsValues = ({name}) =>
       (now().valueSuffixes ?? []).some((suffix) => name.toLowerCase().endsWith(suffix));
+    const isSweep = ({name}) => now().sweepSuffix && name.toLowerCase().endsWith(now().sweepSuffix);
     const pairs = inPairs(files, now().pairs);
     const last = pairs.map(({file: chosen}) => holdsValues(chosen)).lastIndexOf(true);
-    for (const {file: chosen} of pairs) if (!holdsValues(chosen)) onmodel(chosen.name);
+    for (const {file: chosen} of pairs)
+      if (!holdsValues(chosen) && !isSweep(chosen)) onmodel(chosen.name);
     for (const [index, {file: chosen, partner}] of pairs.entries()) {
       const isValues = holdsValues(chosen);
-      const purpose = isValues ? "values" : now().dialog ? "asked" : "";
+      const opened = now().dialog ? "asked" : "";
+      const purpose = isValues ? "values" : isSweep(chosen) ? "sweep" : opened;
       if (!(await upload(chosen, purpose, partner, isValues && index < last))) return;
     }
   }
@@ -265,6 +268,7 @@ export function acceptDrops(root, openFiles) {
       {class: "drop-words"},
       element("strong", {}, "Drop a model or a saved trace (.nnx) to open it"),
       element("p", {}, "data for the model that is shown: arrays (.npz), images or their folder"),
+      element("p", {}, "a sweep of machines (.json) for the model that is shown"),
       element("p", {}, "a model of two files: both at once, one after the other, or a zip of them"),
     ),
   );

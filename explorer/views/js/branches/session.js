@@ -299,6 +299,7 @@ export function createSession(host, onchange, root) {
     background,
     passSwitch,
     fork,
+    openFiles: strip.openFiles,
     editIr,
     banner: () => bar.show(now()),
     // Why the last compilation was refused, while that is shown; null otherwise.

@@ -110,7 +110,8 @@ export function dockPane(app) {
     const {dock} = store.get();
     const hasCome = dock !== shownDock && tabs.some(({id}) => id === dock);
     const {needs, uses} = tabs.find((tab) => tab.id === shownDock) ?? {needs: [], uses: []};
-    if (hasCome || [...needs, ...uses].some((name) => before[name] !== now[name])) update();
+    const isOther = (name) => before[name] !== now[name] || name === "sweep"; // it may be replaced
+    if (hasCome || [...needs, ...uses].some(isOther)) update();
   }
 
   // Views of parts that came later have tabs from then on.

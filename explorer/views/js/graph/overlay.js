@@ -7,7 +7,7 @@ import {notCompared, shortNumber} from "../ground/errors.js";
 import {countText} from "../ground/numbers.js";
 import {clip} from "../ground/scene.js";
 import {tailOf} from "../measures/column_names.js";
-import {NUMBERS_FILE, readNumbers, unknownNames} from "./overlay_files.js";
+import {NUMBERS_FILE, isSweep, readNumbers, unknownNames} from "./overlay_files.js";
 import {MEASURES, folded, numbersInGraph} from "./overlay_numbers.js";
 
 const OWN = "own";
@@ -111,7 +111,9 @@ export function createOverlay(app, redraw, makeRoom) {
   async function take(file) {
     own = {...own, columns: [], filename: file.name, column: 0, unknown: [], problem: ""};
     try {
-      own.columns = readNumbers(await file.text(), file.name);
+      const text = await file.text();
+      if (app.session && isSweep(text)) return app.session.openFiles([file]);
+      own.columns = readNumbers(text, file.name);
     } catch (failure) {
       own.problem = failure.message;
     }

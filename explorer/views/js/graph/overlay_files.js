@@ -8,6 +8,10 @@ export const NUMBERS_FILE = /\.(csv|tsv|json|txt)$/i;
 const MAX_CHARACTERS = 20_000_000;
 const MAX_COMPARED = 20_000; // names that an unknown one is compared with
 
+// Whether a text is the file of a sweep of machines, or was one before it was damaged.
+export const isSweep = (text) =>
+  /^\s*\{/.test(text) && /"points"/.test(text) && /"base"/.test(text);
+
 // [{title, values: Map(name -> number)}]; throws an Error whose message says what is wrong where.
 export function readNumbers(text, filename) {
   if (text.length > MAX_CHARACTERS)

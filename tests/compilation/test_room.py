@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +13,10 @@ import onnx.parser
 import pytest
 
 import explorer
+from explorer.compilation.fitting.chains import regions_of
 from explorer.compilation.fitting.search import _Search, _Way
+from explorer.compilation.running import program_of
+from explorer.ir.top.linear.convolution import ConvOp
 from explorer.results import Knob
 from explorer.targets import load_target
 
@@ -149,15 +153,34 @@ def test_a_kernel_of_which_a_person_decided_something_stays():
     assert {a.split("/")[1] for a in way.decisions} == {"b"}
 
 
-@pytest.mark.sweep
-def test_bands_use_winograd_within_the_budget(tmp_path):
+@pytest.fixture
+def net(tmp_path: Path) -> explorer.Compilation:
     proto, rng = onnx.parser.parse_model(NET), np.random.default_rng(7)
     for name in ("w1", "w2"):
         array = rng.standard_normal((16, 16, 3, 3)).astype(np.float32)
         proto.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
     onnx.save(proto, tmp_path / "net.onnx")
     core = load_target("cpu", {"vector_floats": 8, "core": {"family": "zen3"}})
-    plain = explorer.compile(tmp_path / "net.onnx", core)
+    return explorer.compile(tmp_path / "net.onnx", core)
+
+
+def test_bands_of_an_even_number_of_rows_cost_less(net):
+    """A kernel with scratch keeps a form of Winograd in them: more bands may take less time."""
+    made = program_of(net._run)
+    (region,) = regions_of(made.laid_out, made.plan, made.seconds, launch_seconds=0.0)
+    first, last = (i for i, op in enumerate(region.operations) if isinstance(op, ConvOp))
+    assert {region.names[first], region.names[last]} <= region._with_scratch
+    prices = {
+        c.count: c.microseconds
+        for c in region.candidates((first, last), [], 0)
+        if c.window == (first, last) and c.halo == "roll"
+    }
+    assert prices[8] < prices[16] < prices[11] < prices[32]  # bands of 4, 2, 3 and 1 rows
+
+
+@pytest.mark.sweep
+def test_bands_use_winograd_within_the_budget(net):
+    plain = net
     small = plain.fork(budget_bytes=115_000)
     assert small.memory.peak_bytes <= 115_000 < plain.memory.peak_bytes
     taken = {step.address: step.value for step in small.memory.fit if step.taken}

@@ -36,8 +36,9 @@ from explorer.results import MemoryPlan
 
 MAX_WINDOWS = 16
 """Windows that are looked at in detail, the longest ones of those that may pay."""
-WITHOUT_SCRATCH = 0.7
-"""Time that a schedule without scratch takes more, as a share of the one that has some."""
+WITHOUT_SCRATCH = {4: 0.1, 2: 0.2, 1: 1.0}
+"""Time that a kernel with scratch takes more in bands, as a share of its time, by what the rows of a
+band are a multiple of: what room is left goes to Winograd's forms of four and of two rows."""
 MAX_AGAIN = 0.05
 """Multiply-adds that bands may compute again, as a share of the program's, before all other levers
 are tried."""
@@ -219,8 +220,14 @@ class Region:
             rows = sum(band[index].new[1] - band[index].new[0] for band in bands)
             again = rows / max(1, _height(op)) - 1
             total += max(0.0, again) * self.seconds.get(identity_of(op), 0.0) * 1e6
-            if identity_of(op) in self._with_scratch:  # as Winograd's, which no band has
-                total += WITHOUT_SCRATCH * self.seconds.get(identity_of(op), 0.0) * 1e6
+            if identity_of(op) in self._with_scratch:
+                heights = [band[index].new[1] - band[index].new[0] for band in bands]
+                slower = sum(
+                    rows * next(more for unit, more in WITHOUT_SCRATCH.items() if rows % unit == 0)
+                    for rows in heights
+                )
+                share = slower / max(1, _height(op))
+                total += share * self.seconds.get(identity_of(op), 0.0) * 1e6
             tails = [max(0, band[index].new[0] - band[index].kept[0]) for band in bands]
             copied = bytes_of_rows(op.results[0], 2 * sum(tails))
             total += copied / BYTES_PER_MICROSECOND

@@ -37,8 +37,8 @@ from explorer.results import MemoryPlan
 MAX_WINDOWS = 16
 """Windows that are looked at in detail, the longest ones of those that may pay."""
 WITHOUT_SCRATCH = {4: 0.1, 2: 0.2, 1: 1.0}
-"""Time that a kernel with scratch takes more in bands, as a share of its time, by what the rows of a
-band are a multiple of: what room is left goes to Winograd's forms of four and of two rows."""
+"""Time that a kernel with scratch takes more in bands, as a share of its time, by what the rows of
+a band are a multiple of: what room is left goes to Winograd's forms of four and of two rows."""
 MAX_AGAIN = 0.05
 """Multiply-adds that bands may compute again, as a share of the program's, before all other levers
 are tried."""

@@ -9,6 +9,7 @@ import pytest
 
 import explorer as ex
 from explorer.errors import InputError
+from explorer.importers.live import load_any
 from explorer.importers.model import symbolic_dimensions
 
 torch = pytest.importorskip("torch", reason="torch is not installed: no test of PyTorch runs")
@@ -167,3 +168,40 @@ def test_a_scan_ends_with_the_length_of_a_call():
             found = program.run({name: x.numpy()}).values()
             for own, other in zip(found, expected, strict=True):
                 np.testing.assert_allclose(own, other.numpy(), rtol=1e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("is_exported", [False, True])
+def test_dimensions_have_the_names_that_torch_was_given(is_exported: bool):
+    class Sum(torch.nn.Module):
+        def forward(self, x: Any, y: Any, z: Any) -> Any:
+            return (x + y).relu(), z * 2
+
+    batch, rows = torch.export.Dim("batch", max=4), torch.export.Dim("rows", min=2, max=8)
+    both = {0: batch, 1: 4 * rows}
+    shapes = {"x": both, "y": both, "z": {0: torch.export.Dim.AUTO}}
+    arrays = (torch.zeros(2, 12, 3), torch.zeros(2, 12, 3), torch.zeros(5))
+    if is_exported:
+        model = load_any(torch.export.export(Sum(), arrays, dynamic_shapes=shapes))
+    else:
+        model = load_any(Sum(), args=arrays, dynamic_shapes=shapes)
+    assert [v.shape for v in model.inputs[:2]] == [("batch", "4*rows", 3)] * 2
+    own = symbolic_dimensions(model)[2]
+    assert own not in ("batch", "rows")
+    c = ex.compile(model, dimensions={"batch": (1, 4), "rows": (2, 8), own: 5})
+    x = np.random.default_rng(0).standard_normal((3, 20, 3)).astype(np.float32)
+    first, second = c.run({"x": x, "y": x, "z": np.ones(5, np.float32)}).values()
+    np.testing.assert_array_equal(first, np.maximum(2 * x, 0))
+    np.testing.assert_array_equal(second, 2)
+
+
+def test_a_name_that_torch_has_for_another_size_is_left_out():
+    class Twice(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x * 2
+
+    shapes = {"x": {0: torch.export.Dim.AUTO, 1: torch.export.Dim.AUTO}}
+    arrays = (torch.zeros(2, 3),)
+    first, second = load_any(Twice(), args=arrays, dynamic_shapes=shapes).inputs[0].shape or ()
+    shapes = {"x": {0: torch.export.Dim(str(second), max=9), 1: torch.export.Dim.AUTO}}
+    model = load_any(Twice(), args=arrays, dynamic_shapes=shapes)
+    assert model.inputs[0].shape == (first, second)

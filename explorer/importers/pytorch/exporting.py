@@ -22,6 +22,7 @@ from explorer.errors import InputError, ModelError
 from explorer.files import reading_file
 from explorer.importers.model import SourceModel
 from explorer.importers.pytorch.file import reading
+from explorer.ir.sizes.symbols import parse
 
 _VERSION = "2.13"
 
@@ -62,10 +63,30 @@ def read_live(
         with _torch_saying("save", name):
             torch.export.save(program, path)
         with reading_file(path, "model", hint=f"torch {_VERSION} is read"):
-            model = reading.load(Path(path))
+            model = reading.load(Path(path), _dimension_names(program))
     finally:
         os.unlink(path)
     return replace(model, name=name, path=None)
+
+
+def _dimension_names(program: Any) -> dict[str, str]:
+    """The names of `torch.export.Dim` by torch's symbols: {"s77": "batch"}. Archives lack them."""
+    found: dict[str, str] = {}
+    symbols: set[str] = set()
+    for node in program.graph.nodes:
+        value = node.meta.get("val") if node.op == "placeholder" else None
+        shapes = getattr(getattr(value, "fake_mode", None), "shape_env", None)
+        named = getattr(shapes, "source_name_to_debug_name", {})
+        for axis, size in enumerate(getattr(value, "shape", ())):
+            given = parse(named.get(f"L['{node.name}'].size()[{axis}]", ""))
+            own = parse(str(size))
+            symbols.update(own.names)
+            if len(given.names) == 1 and len(own.names) == 1:
+                symbol, name = own.names[0], given.names[0]
+                if own.substituted({symbol: parse(name)}) == given and name.isidentifier():
+                    found[symbol] = name
+    taken = [*found.values(), *symbols - found.keys()]
+    return found if len({*taken}) == len(taken) else {}
 
 
 def _exported(torch: Any, module: Any, args: Any, kwargs: Any, dynamic_shapes: Any) -> Any:

@@ -9,6 +9,7 @@ into is a state: an input of its own, and one more output.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -62,13 +63,34 @@ class PytorchContent:
     """Values, constants among them, that are complex: here both parts are a last axis."""
 
 
-def load(path: Path) -> SourceModel:
-    """The program as records; ModelError says what is wrong with the file."""
+def load(path: Path, dimensions: Mapping[str, str] | None = None) -> SourceModel:
+    """The program as records; ModelError says what is wrong with the file.
+
+    dimensions: other names for symbols that the file has.
+    """
     archive = Archive(path)
-    model = archive.json(MODEL)
+    model = _with_dimensions(archive.json(MODEL), dimensions or {})
     _check_schema(model)
     constants = weights_of(archive)
     return _read(model, constants, path)
+
+
+def _with_dimensions(found: Any, names: Mapping[str, str], is_expression: bool = False) -> Any:
+    """The program with other names of symbols: in expressions, and in keys that are some."""
+    if not names:
+        return found
+    if isinstance(found, list):
+        return [_with_dimensions(item, names) for item in found]
+    if isinstance(found, dict):
+        return {
+            _with_dimensions(key, names, is_expression): _with_dimensions(
+                value, names, key in ("expr_str", "range_constraints")
+            )
+            for key, value in found.items()
+        }
+    if is_expression and isinstance(found, str):
+        return re.sub(r"\w+", lambda word: names.get(word[0], word[0]), found)
+    return found
 
 
 def _check_schema(model: Mapping[str, Any]) -> None:

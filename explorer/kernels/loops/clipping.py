@@ -431,7 +431,7 @@ def _guard(loop: affine.ForOp, extents: Mapping[SSAValue, Sequence[Extent | None
     lasting = [store for store in stores if store.memref not in arrays]
     if not lasting:
         lasting = [store for array in arrays for store in _stores_from(array, loop)]
-    found = {_begin_of(store, extents) for store in _deciding(lasting, extents)}
+    found = {_begin_of(store, extents) for store in _deciding(lasting, extents, loop)}
     return next(iter(found)) if len(found) == 1 else None
 
 
@@ -477,7 +477,7 @@ def _clip_of_extents(
         return None
     index = index_of(loop)
     found: set[Clip | None] = set()
-    for store in _deciding(_stores_to_buffers(loop), extents):
+    for store in _deciding(_stores_to_buffers(loop), extents, loop):
         own = _of_buffer(extents.get(store.memref) or (), store)
         clips = [
             _clip_to(form, index, extent)
@@ -497,12 +497,29 @@ def _last_of(clips: Collection[Clip | None]) -> Clip | None:
 
 
 def _deciding(
-    stores: Sequence[Access], extents: Mapping[SSAValue, Sequence[Extent | None]]
+    stores: Sequence[Access],
+    extents: Mapping[SSAValue, Sequence[Extent | None]],
+    loop: affine.ForOp,
 ) -> Sequence[Access]:
     """The stores that decide where a loop ends: where there are stores to results, not those to
-    scratch that results of the same iteration are made of."""
-    lasting = [store for store in stores if not _is_temporary(store, extents)]
+    scratch that is read inside of the loop only."""
+    lasting = [
+        store
+        for store in stores
+        if not _is_temporary(store, extents) or _is_read_outside(store.memref, loop)
+    ]
     return lasting or stores
+
+
+def _is_read_outside(buffer: SSAValue, loop: affine.ForOp) -> bool:
+    """Whether a buffer is read by other loops: a loop that was joined with an independent one
+    stores for them, too."""
+    return any(
+        is_access(use.operation)
+        and not is_store(use.operation)
+        and not loop.is_ancestor(use.operation)
+        for use in buffer.uses
+    )
 
 
 def _is_temporary(store: Access, extents: Mapping[SSAValue, Sequence[Extent | None]]) -> bool:

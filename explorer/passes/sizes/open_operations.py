@@ -10,7 +10,7 @@ What has no entry here keeps its axes as `RowWise` says, or is refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from math import prod
 
 import numpy as np
@@ -390,11 +390,13 @@ class OpenOperations(OpenAxes):
             self.compact(op, 0, axis)
         starts = self._starts(op)
         self.carry(op, {(0, axis): None for axis in cut})
-        for axis, (start, step) in starts.items():
-            if _is_beginning(start, step) or (start.is_number and start.constant > 0 < step):
-                continue
-            self._gather_slice(op, axis, start, step)
-            return
+        moved = {
+            axis: (start, step)
+            for axis, (start, step) in starts.items()
+            if not (_is_beginning(start, step) or (start.is_number and start.constant > 0 < step))
+        }
+        if moved:
+            self._gather_slice(op, moved)
 
     def _starts(self, op: SliceOp) -> dict[int, tuple[Expression, int]]:
         """Start and step of the axes that are cut and open."""
@@ -429,19 +431,46 @@ class OpenOperations(OpenAxes):
         array = self.rewriter.weights[value.owner.weight.data]
         return [number(int(n)) for n in array.reshape(-1)]
 
-    def _gather_slice(self, op: SliceOp, axis: int, start: Expression, step: int) -> None:
-        others = [a for a in range(len(shape_of(op.input))) if a != axis]
-        if any(static_shape(op.input)[a] != static_shape(op.output)[a] for a in others):
-            raise MixedAxis("it cuts more than one axis, and one from the call's end")
-        axes, size = dict(self.of(op.output)), static_shape(op.output)[axis]
-        with self.events.rewrite("gather", op, f"it begins at {start}"):
-            steps = self.numbers.weight(op, "steps", np.arange(size, dtype=np.int64) * step)
-            begin = self.numbers.array(op, as_array(start), element_type_of(steps))
-            index = self.numbers.sum(op, steps, begin)
-            index = self.clamped(op, index, static_shape(op.input)[axis])
-            gather = GatherOp.make([op.input, index], axis=axis)
-            self.rewriter.replace(op, gather)
-        self._axes[gather.output] = axes
+    def _gather_slice(self, op: SliceOp, moved: Mapping[int, tuple[Expression, int]]) -> None:
+        """Gathers along the axes that begin where a call's size decides; the others are sliced
+        first."""
+        shape, axes, value = static_shape(op.input), dict(self.of(op.output)), op.input
+        places = ", ".join(str(start) for start, _ in moved.values())
+        with self.events.rewrite("gather", op, f"it begins at {places}"):
+            if self._is_cut_elsewhere(op, set(moved)):
+                whole = ((0,) * len(shape), shape, (1,) * len(shape))
+                starts, stops, steps = (
+                    [numbers[axis] if axis in moved else n for axis, n in enumerate(op.get(name))]
+                    for name, numbers in zip(("starts", "stops", "steps"), whole, strict=True)
+                )
+                rest = SliceOp.make([value], starts=starts, stops=stops, steps=steps)
+                value = self.numbers.added(op, rest)
+            for axis, (start, step) in moved.items():
+                count = static_shape(op.output)[axis]
+                offsets = self.numbers.weight(op, "steps", np.arange(count, dtype=np.int64) * step)
+                begin = self.numbers.array(op, as_array(start), element_type_of(offsets))
+                index = self.clamped(op, self.numbers.sum(op, offsets, begin), shape[axis])
+                gather = GatherOp.make([value, index], axis=axis)
+                if axis == list(moved)[-1]:
+                    self.rewriter.replace(op, gather)
+                    value = gather.output
+                else:
+                    value = self.numbers.added(op, gather)
+        self._axes[value] = axes
+
+    def _is_cut_elsewhere(self, op: SliceOp, moved: Collection[int]) -> bool:
+        """Whether other axes are cut or turned round; MixedAxis where their bounds are computed."""
+        shape, result = static_shape(op.input), static_shape(op.output)
+        others = [axis for axis in range(len(shape)) if axis not in moved]
+        if op.is_static_slice:
+            taken = op.ranges(shape)
+            return any(taken[axis] != range(shape[axis]) for axis in others)
+        steps = [] if op.steps_value is None else self._expressions(op.steps_value)
+        listed = [axis % len(shape) for axis in op.get("axes")]
+        turned = {a for a, e in zip(listed, steps, strict=False) if e.constant < 0}
+        if any(shape[axis] != result[axis] or axis in turned for axis in others):
+            raise MixedAxis("its bounds are computed, and it cuts more than one axis")
+        return False
 
     def gather(self, op: GatherOp) -> None:
         """Negative numbers count from the call's end."""

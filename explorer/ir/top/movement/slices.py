@@ -336,7 +336,7 @@ def _sliced(size: Dim, start: int, stop: int, step: int) -> Dim:
     if isinstance(size, int):
         return len(slice_range(size, start, stop, step))
     if step < 0:
-        is_whole = start in (-1, TO_THE_END) and stop == -1
+        is_whole = start in (-1, TO_THE_END) and stop <= -1
         return steps(size, -step) if is_whole else UNKNOWN
     return steps(_between(size, start, size if stop >= FAR else stop), step)
 

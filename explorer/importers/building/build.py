@@ -332,9 +332,11 @@ class Build:
             self.expr(values[0]) if len(values) == 1 else self.value(ConcatOp, [values], axis=axis)
         )
 
-    def gather(self, x: Value, indices: np.ndarray, axis: int) -> Expr:
-        """Slices of an axis at constant positions."""
-        return self.value(GatherOp, [x, self.weight(indices.astype(np.int64))], axis=axis)
+    def gather(self, x: Value, indices: np.ndarray | Expr, axis: int) -> Expr:
+        """Slices of an axis at positions."""
+        if isinstance(indices, np.ndarray):
+            indices = self.weight(indices.astype(np.int64))
+        return self.value(GatherOp, [x, indices], axis=axis)
 
     def padded(self, x: Value, low: Sequence[int], high: Sequence[int], value: float = 0.0) -> Expr:
         """x with elements of a value before and behind those of each axis; x itself for none."""

@@ -251,8 +251,8 @@ class Expr:
         """With elements of a value before and after those of each axis; self for none."""
         return self.build.padded(self, low, high, value)
 
-    def take(self, indices: np.ndarray, axis: int) -> Expr:
-        """Slices of an axis at constant positions."""
+    def take(self, indices: np.ndarray | Expr, axis: int) -> Expr:
+        """Slices of an axis at positions."""
         return self.build.gather(self, indices, axis)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from explorer.importers.building.attention_scores import counted, length
 from explorer.importers.building.build import Build
 from explorer.importers.building.expr import Expr, Size
 from explorer.importers.pytorch.file.program import Ref
@@ -129,9 +130,15 @@ def repeat_each(node: AtenNode, build: Build) -> Expr:
     if not node.has("dim"):
         x = x.reshape([-1])
     axis = build.axis(node.integer("dim", build, 0), x.rank)
-    (size,) = x.sizes([axis], "elements that are repeated")
     repeats = node.argument("repeats")
-    if isinstance(repeats, Ref) and repeats.name not in node.numbers:
+    is_number = not isinstance(repeats, Ref) or repeats.name in node.numbers
+    if is_number and x.size(axis) is None:
+        count, sizes = node.integer("repeats", build), x.all_sizes()
+        each = x.unsqueeze([axis + 1])
+        each = each.broadcast_to([*sizes[: axis + 1], count, *sizes[axis + 1 :]])
+        return each.reshape([*sizes[:axis], build.times(sizes[axis], count), *sizes[axis + 1 :]])
+    (size,) = x.sizes([axis], "elements that are repeated")
+    if not is_number:
         counts = np.array(
             build.integers(node.operand("repeats"), "how often elements are repeated")
         )
@@ -161,8 +168,11 @@ def roll(node: AtenNode, build: Build) -> Expr:
         x, axes = x.reshape([-1]), [0]
     for axis, shift in zip(axes, shifts, strict=True):
         axis = build.axis(axis, x.rank)
-        (size,) = x.sizes([axis], "elements that go round")
-        if size and shift % size:
+        size = x.size(axis)
+        if size is None:
+            places = counted(x, axis, build) - shift
+            x = x.take(places % length(x, axis, build), axis)
+        elif size and shift % size:
             cut = size - shift % size
             x = build.concat([x.slice(axis, cut, size), x.slice(axis, 0, cut)], axis)
     return x.reshape(shape) if flat else x

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
+from explorer.importers.building.attention_scores import counted_to, length
 from explorer.importers.building.build import Build, Undecided, Unsupported
-from explorer.importers.building.expr import Axis, Expr, Size
+from explorer.importers.building.expr import Axis, Expr, Size, where
 from explorer.importers.pytorch.operators.node import AtenNode
 from explorer.ir.top.casting import BitcastOp
 from explorer.ir.top.movement.slices import TO_THE_END
@@ -191,23 +193,34 @@ def pad(node: AtenNode, build: Build) -> Expr:
         return x.pad([max(a, 0) for a in low], [max(b, 0) for b in high], value)
     for axis in range(rank):
         if low[axis] or high[axis]:
-            (size,) = x.sizes([axis], "padding with what is inside")
-            x = x.take(_copied(size, low[axis], high[axis], mode), axis)
+            x = x.take(_copied(x, axis, low[axis], high[axis], mode, build), axis)
     return x
 
 
-def _copied(size: int, low: int, high: int, mode: str) -> np.ndarray:
+def _copied(x: Expr, axis: int, low: int, high: int, mode: str, build: Build) -> np.ndarray | Expr:
     """Places of the elements that a padded axis consists of."""
-    places = np.arange(-low, size + high)
-    if mode in ("replicate", "replication"):
-        return np.clip(places, 0, size - 1)
-    if mode == "circular":  # what negative pads cut off is no part of the circle
+    size = x.size(axis)
+    if mode == "circular" and min(low, high) < 0:  # what is cut off is no part of the circle
+        (size,) = x.sizes([axis], "padding with a part of what is inside")
         inside = np.arange(max(-low, 0), size - max(-high, 0))
         return inside[np.arange(-max(low, 0), len(inside) + max(high, 0)) % len(inside)]
+    if size is not None:
+        return _inside(np.arange(-low, size + high), size, mode, np.where)
+    size = length(x, axis, build)
+    return _inside(counted_to(size + (low + high), build) - low, size, mode, where)
+
+
+def _inside(places: Any, size: Any, mode: str, pick: Callable[..., Any]) -> Any:
+    """Places around an axis, as places of elements that it has: numbers, or computed ones."""
+    if mode in ("replicate", "replication"):
+        places = pick(places < 0, 0, places)
+        return pick(places >= size, size - 1, places)
+    if mode == "circular":
+        return (places + size) % size
     if mode not in ("reflect", "reflection"):
         raise Unsupported(f"mode {mode!r}")
-    places = np.abs(places)
-    return np.where(places >= size, 2 * (size - 1) - places, places)
+    places = abs(places)
+    return pick(places >= size, (size - 1) * 2 - places, places)
 
 
 # -- blocks ----------------------------------------------------------------------------------------
@@ -230,8 +243,18 @@ def pixel_unshuffle(node: AtenNode, build: Build) -> Expr:
     """Blocks of pixels become channels."""
     x, block = node.operand("self"), node.integer("downscale_factor", build)
     rank = x.rank
-    channels, height, width = x.sizes(range(rank - 3, rank), "blocks of pixels")
+    (channels,) = x.sizes([rank - 3], "blocks of pixels")
     rest = x.all_sizes()[: rank - 3]
+    if None in (x.size(rank - 2), x.size(rank - 1)):
+        each = (TO_THE_END, block)
+        parts = [
+            x.slices({rank - 2: (row, *each), rank - 1: (column, *each)})
+            for row in range(block)
+            for column in range(block)
+        ]
+        stacked = build.concat([part.unsqueeze([rank - 2]) for part in parts], rank - 2)
+        return stacked.reshape([*rest, channels * block**2, *parts[0].all_sizes()[rank - 2 :]])
+    height, width = x.sizes([rank - 2, rank - 1], "blocks of pixels")
     rows, columns = height // block, width // block
     split = x.reshape([*rest, channels, rows, block, columns, block])
     n = rank - 3

@@ -244,8 +244,9 @@ def cosine_similarity(node: AtenNode, build: Build) -> Expr:
         x, y = x.reshape([1]), y.reshape([1])
     axis = build.axis(node.integer("dim", build, 1), max(x.rank, y.rank))
     epsilon = x.constant(node.number("eps", 1e-8))
-    shape = np.broadcast_shapes(*(tuple(v.sizes(range(v.rank), "a cosine")) for v in (x, y)))
-    x, y = (v.broadcast_to(list(shape)) for v in (x, y))
+    if x.shape != y.shape:
+        shape = np.broadcast_shapes(*(tuple(v.sizes(range(v.rank), "a cosine")) for v in (x, y)))
+        x, y = (v.broadcast_to(list(shape)) for v in (x, y))
     x, y = (v / maximum(p_norm(v, 2.0, [axis], True), epsilon) for v in (x, y))
     return (x * y).sum([axis])
 

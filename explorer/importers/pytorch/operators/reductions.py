@@ -7,12 +7,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from explorer.importers.building.attention_scores import length
 from explorer.importers.building.build import Build, Unsupported
-from explorer.importers.building.expr import Expr, where
+from explorer.importers.building.expr import Expr, Number, maximum, where
 from explorer.importers.building.formulas import centered
 from explorer.importers.pytorch.operators.elementwise import log_of_sum
 from explorer.importers.pytorch.operators.node import AtenNode
 from explorer.importers.pytorch.operators.promotion import as_float
+from explorer.ir.top.movement.slices import TO_THE_END
 from explorer.ir.top.reductions.arg import ArgOp
 from explorer.ir.top.reductions.cumulative import CumulativeOp
 from explorer.ir.top.reductions.reduction import TopKOp
@@ -141,9 +143,7 @@ def _spread(node: AtenNode, build: Build) -> tuple[Expr, Expr]:
     x = node.operand("self").wide()
     axes, keeps = axes_of(node, x, build), node.flag("keepdim")
     _, apart = centered(x, axes)
-    sizes = x.sizes(axes, "a variance")
-    count = math.prod(sizes)
-    divisor = max(count - _correction(node), 0.0)
+    divisor = _divisor(x, axes, _correction(node), build)
     if "std" in node.call.target:
         spread = _deviation(apart, axes, keeps, divisor)
     else:
@@ -151,7 +151,15 @@ def _spread(node: AtenNode, build: Build) -> tuple[Expr, Expr]:
     return spread.astype(dtype), x.mean(axes, keeps).astype(dtype)
 
 
-def _deviation(apart: Expr, axes: Sequence[int], keeps: bool, divisor: float) -> Expr:
+def _divisor(x: Expr, axes: Sequence[int], correction: float, build: Build) -> Number:
+    """The number of elements along axes, without the correction; 0 at least."""
+    if all(x.size(axis) is not None for axis in axes):
+        return max(math.prod(x.sizes(axes, "a variance")) - correction, 0.0)
+    count = math.prod(length(x, axis, build).astype(x.dtype) for axis in axes)
+    return maximum(count - correction, 0.0)
+
+
+def _deviation(apart: Expr, axes: Sequence[int], keeps: bool, divisor: Number) -> Expr:
     """The root of the mean square, of fractions of the largest: no square is 0 or infinite."""
     if not axes:
         return (apart.square() / divisor).sqrt()
@@ -331,13 +339,20 @@ def difference(node: AtenNode, build: Build) -> Expr:
     first, last = ([] if end is None else [end] for end in ends)
     x = build.concat([*first, x, *last], axis)
     for _ in range(node.integer("n", build, 1)):
-        (size,) = x.sizes([axis], "differences")
-        low, high = x.slice(axis, 0, max(size - 1, 0)), x.slice(axis, 1, size)
+        low, high = neighbours(x, axis)
         if x.dtype == np.bool_:
             x = high ^ low
         else:
             x = high - low
     return x
+
+
+def neighbours(x: Expr, axis: int) -> tuple[Expr, Expr]:
+    """The elements of an axis but for the last, and but for the first."""
+    size = x.size(axis)
+    if size is None:
+        return x.slice(axis, 0, -1), x.slice(axis, 1, TO_THE_END)
+    return x.slice(axis, 0, max(size - 1, 0)), x.slice(axis, 1, max(size, 1))
 
 
 def running_extreme(node: AtenNode, build: Build) -> list[Expr]:

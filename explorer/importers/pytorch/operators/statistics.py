@@ -16,7 +16,7 @@ from explorer.importers.building.build import Build, Unsupported
 from explorer.importers.building.expr import Expr, maximum, minimum, where
 from explorer.importers.pytorch.operators.node import AtenNode
 from explorer.importers.pytorch.operators.promotion import as_value, common_dtype
-from explorer.importers.pytorch.operators.reductions import p_norm
+from explorer.importers.pytorch.operators.reductions import neighbours, p_norm
 from explorer.ir.top.indexing import GatherElementsOp
 from explorer.ir.top.reductions.arg import ArgOp
 from explorer.ir.top.reductions.cumulative import CumulativeOp
@@ -197,23 +197,18 @@ def is_in(node: AtenNode, build: Build) -> Expr:
 # -- lines -----------------------------------------------------------------------------------------
 
 
-def _neighbours(x: Expr, axis: int) -> tuple[Expr, Expr]:
-    (size,) = x.sizes([axis], "neighbours")
-    return x.slice(axis, 0, max(size - 1, 0)), x.slice(axis, 1, max(size, 1))
-
-
 def trapezoid(node: AtenNode, build: Build) -> Expr:
     """The area under the line through points y, a number apart or at places x: whole or so far."""
     y = node.operand("y")
     axis = build.axis(node.integer("dim", build, -1), y.rank)
-    low, high = _neighbours(y, axis)
+    low, high = neighbours(y, axis)
     heights = (low + high) * 0.5
     if node.has("x"):
         x = node.operand("x")
         if x.rank == 1:
             x = x.reshape([-1, *[1] * (y.rank - 1 - axis)])
         along = x.rank - (y.rank - axis)
-        below, above = _neighbours(x, along)
+        below, above = neighbours(x, along)
         heights = heights * (above - below)
     else:
         heights = heights.scaled(node.number("dx", 1.0))

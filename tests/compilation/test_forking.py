@@ -305,8 +305,11 @@ def test_a_budget_is_taken_back_with_none(compiled):
 @pytest.mark.parametrize("option", ["budget_bytes", "fuel"])
 @pytest.mark.parametrize("value", [-1, 1.5, True, "many"])
 def test_limits_are_counts(compiled, option, value):
-    with pytest.raises(InputError, match="a number from 0 on, or None"):
-        compiled.fork(**{option: value})
+    least = 0 if option == "fuel" else 1
+    wanted = f"a whole number from {least} on, or None"
+    for bad in (value, least - 1):
+        with pytest.raises(InputError, match=wanted):
+            compiled.fork(**{option: bad})
 
 
 def test_dimensions_get_other_sizes(batched):

@@ -120,9 +120,13 @@ def changed(settings: Settings, changes: Changes, scope: Scope) -> Settings:
     if not isinstance(changes.fuel, Keep):
         settings = replace(settings, fuel=_count(FUEL, changes.fuel))
     if not isinstance(changes.budget_bytes, Keep):
-        settings = replace(settings, budget_bytes=_budget("budget_bytes", changes.budget_bytes))
+        settings = replace(
+            settings, budget_bytes=_count("budget_bytes", changes.budget_bytes, least=1)
+        )
     if not isinstance(changes.flash_bytes, Keep):
-        settings = replace(settings, flash_bytes=_budget("flash_bytes", changes.flash_bytes))
+        settings = replace(
+            settings, flash_bytes=_count("flash_bytes", changes.flash_bytes, least=1)
+        )
     if changes.planner is not None:
         settings = replace(settings, planner=chosen_planner(changes.planner))
     if changes.host is not None:
@@ -192,9 +196,9 @@ def decide(settings: Settings, address: str, value: object, scope: Scope) -> Set
             return settings
         return replace(settings, planner=chosen_planner(name))
     if address == BUDGET:
-        return replace(settings, budget_bytes=_budget(address, value))
+        return replace(settings, budget_bytes=_count(address, value, least=1))
     if address == FLASH:
-        return replace(settings, flash_bytes=_budget(address, value))
+        return replace(settings, flash_bytes=_count(address, value, least=1))
     if address == HOST:
         if value is not None and not isinstance(value, bool):
             raise InputError(f"{address} cannot be {value!r}: it has parts, or not", hint="a bool")
@@ -429,21 +433,13 @@ def _text(address: str, value: object) -> str:
     return value
 
 
-def _count(name: str, value: object) -> int | None:
+def _count(name: str, value: object, least: int = 0) -> int | None:
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise InputError(f"{name} cannot be {value!r}: a number from 0 on, or None for no limit")
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        wanted = f"a whole number from {least} on, or None for no limit"
+        raise InputError(f"{name} cannot be {value!r}: {wanted}")
     return value
-
-
-def _budget(name: str, value: object) -> int | None:
-    found = _count(name, value)
-    if found == 0:
-        raise InputError(
-            f"{name} is 0, which is no budget", hint="bytes above 0, None for no limit"
-        )
-    return found
 
 
 def _with_sizes(settings: Settings, sizes: Mapping[str, Size], scope: Scope) -> Settings:

@@ -8,11 +8,11 @@ import pytest
 from playwright.sync_api import expect
 
 from explorer.app.view_files import view_file
-from explorer.results import Trace
+from explorer.results import Knob, Trace
 from explorer.views.catalog import landscape
 from explorer.views.catalog.landscape import _ticks
 from explorer.views.renderers.text import text_of
-from explorer.views.specification import Beside, ChartSpec, Dot, Line
+from explorer.views.specification import Beside, ChartSpec, Dot, Line, Section, TableSpec
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,11 @@ def with_searches(trace: Trace, *searches: Any) -> Trace:
 def test_text_has_a_row_for_each_layer_and_the_way_of_the_longest(simulated: Trace):
     text = text_of(landscape.landscape(simulated), 100)
     rows = {line.split()[0]: line.split()[1:] for line in text.splitlines() if "conv_" in line}
-    assert rows["conv_1"] == ["90", "3", "230", "180", "22", "%", "500", "ms"]
+    assert simulated.profile is not None and simulated.profile.counted is not None
+    layers = simulated.profile.counted.layers
+    (among,) = (str(layer.cycles) for layer in layers if layer.operation == "conv_1")
+    assert among != "230"  # of the layer by itself
+    assert rows["conv_1"] == ["90", "3", "230", among, "180", "22", "%", "500", "ms"]
     assert "point 1: 400 cycles" in text and "at least 180 in any tiles" in text
 
 
@@ -90,3 +94,14 @@ def test_a_chosen_layer_shows_its_picture(opened: Any, simulated: Trace):
         page.locator('.dock tr[data-of="conv_1"]').first.click()
         expect(page.get_by_role("img", name="cycles of conv_1", exact=False)).to_have_count(2)
         expect(page.get_by_text("86 more points")).to_be_visible()
+
+
+def test_tiles_are_decided_where_the_last_pass_chose_them(simulated: Trace):
+    addresses = ("tile-layers/conv_1/rows", "combine-layers/conv_1/rows", "unfold-inputs/x/y")
+    knobs = tuple(Knob(address, 1, (1, 2), "") for address in addresses)
+    *_, points = landscape.landscape(replace(simulated, knobs=knobs)).parts
+    assert isinstance(points, Section)
+    (table,) = points.parts
+    assert isinstance(table, TableSpec)
+    actions = [row.action for row in table.rows if row.cells["of"] == "conv_1"]
+    assert {action.replaces for action in actions if action} == {"combine-layers/conv_1/"}

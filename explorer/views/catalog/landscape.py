@@ -1,19 +1,21 @@
 """The search for the tiles of each layer: what was looked at, the way to the best, and the bound.
 
-    layer   candidates  run  cycles  at least    gap
-    conv7        2,596    3  25,705    24,129  6.1 %
+    layer   candidates  run   alone  in the program  at least    gap
+    conv7        2,596    3  25,705          23,118    24,129  6.1 %
 
 A square is a point of the space that was run on the timeline of the prediction, a circle an
 estimate of another one. The dashed line is what no point of the space goes below, the steps are
-the best so far. Cycles are in logarithms, and of the layer alone.
+the best so far. Cycles are in logarithms, and of the layer alone: in the program it loads while the
+layer before ends, and tensors stay on the chip.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from explorer.results import Trace
+from explorer.results.decisions import TILE_CHOICES, TILED, TILES
 from explorer.results.runs.counted import SearchedLayer, SearchPoint
 from explorer.views.catalog.layers import counted_of
 from explorer.views.fixed_numbers import SEARCH
@@ -44,6 +46,11 @@ from explorer.views.view import Pane, View
 LEFT, RIGHT, TOP, BOTTOM = 72.0, 360.0, 16.0, 190.0
 MAX_DRAWN = 8
 """Layers of a picture in a file: those with the most cycles."""
+ALONE = "cycles of the layer by itself: its tensors lie in global memory, and it waits for weights"
+AMONG = (
+    "cycles as in the view of layers: it loads while the layer before ends, and tensors may stay "
+    "on the chip"
+)
 LAYERS = (
     Column(key="layer", title="layer", format="layer"),
     Column(
@@ -60,7 +67,8 @@ LAYERS = (
         hint="on the timeline of the prediction",
         moves=SEARCH,
     ),
-    Column(key="cycles", title="cycles", format="count", hint="of the layer alone", moves="cycles"),
+    Column(key="cycles", title="alone", format="count", hint=ALONE, moves="cycles"),
+    Column(key="among", title="in the program", format="count", hint=AMONG, moves="cycles"),
     Column(key="bound", title="at least", format="count", hint="in any tiles of the space"),
     Column(key="gap", title="gap", format="percent", hint="by which better tiles may be better"),
     Column(
@@ -90,17 +98,19 @@ def landscape(trace: Trace, index: int = -1) -> Specification:
         nothing = 'Nothing was searched: tiles are those of the rule (tile-layers/search = "none").'
         return Specification(title="Landscape", parts=(Text(text=nothing),))
     longest = max(found, key=lambda one: one.cycles)
+    among = {layer.operation: layer.cycles for layer in counted_of(trace).layers}
+    heads = _heads(trace)
     table = TableSpec(
         title="layers",
         columns=LAYERS,
-        rows=tuple(_layer(one) for one in found),
+        rows=tuple(_layer(one, among.get(one.layer)) for one in found),
         max_rows=10_000,
         chosen=found.index(longest),
     )
     points = TableSpec(
         title="points",
         columns=POINTS,
-        rows=tuple(row for one in found for row in _rows(one)),
+        rows=tuple(row for one in found for row in _rows(one, heads)),
         facet="of",
     )
     return Specification(
@@ -146,7 +156,15 @@ def _chosen(one: SearchedLayer) -> int:
     return next(numbers, -1)
 
 
-def _layer(one: SearchedLayer) -> Row:
+def _heads(trace: Trace) -> dict[str, str]:
+    """By layer how addresses of its tiles begin: with the last pass that chose them."""
+    parts = [knob.address.split("/") for knob in trace.knobs]
+    parts = [one for one in parts if len(one) == 3 and one[0] in TILED and one[2] in TILE_CHOICES]
+    parts.sort(key=lambda one: TILED.index(one[0]))
+    return {one[1]: f"{one[0]}/{one[1]}/" for one in parts}
+
+
+def _layer(one: SearchedLayer, among: int | None) -> Row:
     return Row(
         operations=(one.layer,),
         details=tuple(_pictures(one)),
@@ -155,6 +173,7 @@ def _layer(one: SearchedLayer) -> Row:
             "candidates": one.candidates,
             "run": _runs(one),
             "cycles": one.cycles,
+            "among": among,
             "bound": one.bound,
             "gap": one.gap,
             "seconds": one.seconds or None,
@@ -171,8 +190,8 @@ def _pictures(one: SearchedLayer) -> Iterator[Part]:
     yield Text(text="group-layers may take other tiles, each after the layer before.")
 
 
-def _rows(one: SearchedLayer) -> Iterator[Row]:
-    head, chosen = f"tile-layers/{one.layer}/", _chosen(one)
+def _rows(one: SearchedLayer, heads: Mapping[str, str]) -> Iterator[Row]:
+    head, chosen = heads.get(one.layer, f"{TILES}/{one.layer}/"), _chosen(one)
     for number, point in enumerate(one.points):
         yield Row(
             id=_id(one, number),

@@ -120,6 +120,11 @@ def output_names(function: func.FuncOp) -> tuple[str, ...]:
     return _names(function, OUTPUT_NAMES) or tuple(value_name(v) for v in returned)
 
 
+def output_names_given(function: func.FuncOp) -> tuple[str, ...]:
+    """The source model's names of what is returned; none where it gives none."""
+    return _names(function, OUTPUT_NAMES)
+
+
 def specialized_inputs(function: func.FuncOp) -> tuple[str, ...]:
     """The inputs whose contents the program was made for."""
     return _names(function, SPECIALIZED)

@@ -10,8 +10,10 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
+from explorer.ir.evaluation import input_names, output_names_given
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.origins import sources_of
+from explorer.ir.states import states_of
 from explorer.ir.structure import (
     device_of,
     functions,
@@ -26,7 +28,8 @@ Known = Mapping[str, tuple[Operation, GraphNode]]
 
 
 def module_graph(module: ModuleOp, known: Known | None = None) -> Graph:
-    """Nodes are operations and the entry's inputs and outputs; weights are left out.
+    """Nodes are operations and the entry's inputs and outputs, by their names in the source model;
+    weights are left out.
 
     Calls between functions are shown as the edges that they are: into the callee's arguments and
     out of its results. Operations that are what they were in an earlier program keep their nodes:
@@ -35,39 +38,55 @@ def module_graph(module: ModuleOp, known: Known | None = None) -> Graph:
     builder = _GraphBuilder({f.sym_name.data: f for f in functions(module)}, known or {})
     entry = builder.functions.get("main") or next(iter(builder.functions.values()))
     sources: dict[SSAValue, str] = {}
+    written = {state.output: state.input for state in states_of(entry)}
+    kept = {state: output for output, state in written.items()}
+    given = dict(zip(entry.body.block.args, input_names(entry), strict=False))
     for argument in entry.body.block.args:
         name = value_name(argument)
+        label = given.get(argument, name)
         kind = format_type(argument.type)
         builder.nodes.append(
             GraphNode(
                 id=name,
                 operation="input",
-                label=name,
+                label=label,
                 family="input",
                 shape=kind,
                 sources=(name,),
                 device=device_of(entry),
+                attributes=_state(f"kept from call to call; {kept[label]} is written to it")
+                if label in kept
+                else (),
             )
         )
         sources[argument] = name
     outputs = builder.block(entry.body.block, sources, device_of(entry), Nesting())
+    names = output_names_given(entry)
     for index, (source, value) in enumerate(outputs):
+        label = names[index] if index < len(names) else "output"
         identity = f"output{index + 1}"
         kind = format_type(value.type)
         builder.nodes.append(
             GraphNode(
                 id=identity,
                 operation="output",
-                label="output",
+                label=label,
                 family="output",
                 shape=kind,
                 sources=(),
                 device=device_of(entry),
+                attributes=_state(f"written to {written[label]}, which the next call reads")
+                if label in written
+                else (),
             )
         )
         if source:
             builder.edges.append(GraphEdge(source, identity, value_name(value), kind))
     return Graph(tuple(builder.nodes), tuple(builder.edges))
+
+
+def _state(words: str) -> tuple[tuple[str, str], ...]:
+    return (("state", words),)
 
 
 @dataclass(frozen=True)

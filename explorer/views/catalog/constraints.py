@@ -33,7 +33,7 @@ def constraints_table(trace: Trace) -> TableSpec:
         for found in trace.constraints
     )
     columns = (
-        Column(key="text", title="must hold", format="name"),
+        Column(key="text", title="must hold"),
         Column(key="kind", title="kind"),
         Column(key="operation", title="operation"),
         Column(key="nodes", title="nodes"),

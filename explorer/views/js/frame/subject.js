@@ -120,7 +120,7 @@ function originOf(app, record, chips) {
     const name = named(model.outputs, record.id) ?? model.outputs[number - 1]?.[0];
     return name === undefined ? "an output of the model" : `the model's output ${clip(name, 60)}`;
   }
-  if (record.family === "input") return `the model's input ${clip(record.id, 60)}`;
+  if (record.family === "input") return `the model's input ${clip(record.label, 60)}`;
   return chips.length ? chips : "no node of the model: the compiler added it";
 }
 

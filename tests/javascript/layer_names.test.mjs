@@ -29,9 +29,19 @@ test("a layer has the name of its node in all passes, without what most names be
   assert.equal(nameOf("mul1"), "scale/Mul");
 });
 
-test("copies, operations of no node and of a node that became several keep their names", () => {
+test("copies and operations of no node keep their names, and several of a node are its parts", () => {
   const nameOf = named();
-  for (const id of ["layout2", "add1", "add2", "pad1", "unheard"]) assert.equal(nameOf(id), id);
+  for (const id of ["layout2", "pad1", "unheard"]) assert.equal(nameOf(id), id);
+  assert.deepEqual(["add1", "add2"].map(nameOf), ["gru/GRU: add1", "gru/GRU: add2"]);
+  const same = layerNames(
+    [
+      ["add1", ["add1"]],
+      ["add2", ["add1"]],
+    ],
+    () => false,
+    () => ["add1"],
+  );
+  assert.deepEqual(["add1", "add2"].map(same), ["add1", "add1: add2"]);
   assert.equal(named(new Map())("conv35"), "conv35", "nothing is known of what runs");
 });
 

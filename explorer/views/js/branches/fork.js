@@ -10,6 +10,7 @@ import {BUDGET, PINS, PLANNER, decide, pinned, pinsOf} from "../ground/addresses
 import {button, element, emptyState, section} from "../ground/dom.js";
 import {exactText} from "../ground/numbers.js";
 import {clip} from "../ground/scene.js";
+import {tailOf} from "../measures/column_names.js";
 import {changesOf} from "./draft.js";
 import {modelEdits} from "../desk/edit_model.js";
 import {passSwitches} from "./fork_passes.js";
@@ -146,8 +147,9 @@ export async function forkView(app, context) {
         ),
       );
     const own = grouped("schedule", kernel.name);
+    const layer = data.layerName(kernel.name);
     return section(
-      `Schedule of ${clip(kernel.name, 40)}`,
+      `Schedule of ${tailOf(layer, 40)}${layer === kernel.name ? "" : ` (${kernel.name})`}`,
       own.length
         ? element(
             "div",

@@ -4,10 +4,10 @@
 import {commonBeginning} from "./column_names.js";
 
 // A function from the name of an operation to that of its layer. launches: [operation, names of its
-// nodes], of what runs; isCopy(operation): whether it moves another one's result. A node of which
-// several operations are left names none of them, nor does a node name what copies its result: the
-// compiler's names stay. sourcesOf(operation): of any operation, in any pass. isPlain(node): true
-// of one that only moves or converts values; of several nodes another one gives the name.
+// nodes], of what runs; isCopy(operation): whether it moves another one's result, and keeps the
+// compiler's name. Of a node of which several operations are left each is a part: "gru: add1".
+// sourcesOf(operation): of any operation, in any pass. isPlain(node): true of one that only moves
+// or converts values; of several nodes another one gives the name.
 export function layerNames(launches, isCopy, sourcesOf, isPlain = (_) => false) {
   const counts = new Map();
   const nameOf = (nodes) => nodes.find((node) => !isPlain(node)) ?? nodes[0];
@@ -18,9 +18,10 @@ export function layerNames(launches, isCopy, sourcesOf, isPlain = (_) => false) 
   const beginning = commonBeginning([...counts.keys()]);
   return (operation) => {
     const node = nameOf(sourcesOf(operation));
-    if (node === undefined || isCopy(operation) || !counts.size || (counts.get(node) ?? 0) > 1)
-      return operation;
-    return node.startsWith(beginning) ? node.slice(beginning.length) || node : node;
+    if (node === undefined || isCopy(operation) || !counts.size) return operation;
+    const name = node.startsWith(beginning) ? node.slice(beginning.length) || node : node;
+    const isPart = (counts.get(node) ?? 0) > 1 && name !== operation;
+    return isPart ? `${name}: ${operation}` : name;
   };
 }
 

@@ -40,6 +40,7 @@ ViewName = Literal[
     "chrome-trace",
     "roofline",
     "layers",
+    "scratchpads",
     "landscape",
     "sweep",
     "program",

@@ -120,6 +120,19 @@ GRAPHS = {
     "average of what is inside": "(float[b,3,h,w] x) => (float[b,3,o,q] y, float[b,3,r,t] z) "
     "{ y = AveragePool <kernel_shape = [3,3], pads = [1,1,1,1]> (x)  z = AveragePool "
     "<kernel_shape = [2,3], pads = [0,1,1,1], strides = [1,2]> (x) }",
+    "same padding, before and after": "(float[1,3,h,w] x) => (float[1,2,o,q] y, float[1,3,r,t] z) "
+    f'{KERNEL} {{ c = Conv <auto_pad = "SAME_UPPER", strides = [2,3]> (x, k) '
+    'd = MaxPool <auto_pad = "SAME_LOWER", kernel_shape = [2,2], strides = [2,2]> (c) '
+    'y = Neg (d)  z = MaxPool <auto_pad = "SAME_UPPER", kernel_shape = [3,4], '
+    "strides = [2,2]> (x) }",
+    "sums of same sizes": "(float[1,3,h,w] x) => (float[1,2,o,q] y) "
+    f"{KERNEL[:-1]}, int64[2] s = {{0,0}}, int64[2] e = {{1,1}}, int64[2] a = {{2,3}}> {{ "
+    'f = Slice (k, s, e, a)  c = Conv <auto_pad = "SAME_UPPER", strides = [2,2]> (x, k) '
+    "d = Conv <strides = [2,2]> (x, f)  y = Add (c, d) }",
+    "sizes rounded up": "(float[b,3,h,w] x) => (float[b,3,o,q] y, float[b,3,r,t] z) "
+    "{ y = MaxPool <kernel_shape = [3,2], strides = [2,2], pads = [1,0,1,0], ceil_mode = 1> (x) "
+    "z = AveragePool <kernel_shape = [3,3], strides = [2,2], ceil_mode = 1, "
+    "count_include_pad = 1> (x) }",
     "padding": "(float[b,s] x) => (float[b,longer] y) <int64[4] p = {0,1,0,2}, float f = {7.0}> "
     "{ q = Pad (x, p, f)  y = Pad (q, p, f) }",
     "running sums": "(float[b,s] x) => (float[b,s] y, float[b,s] z) <int64 a = {1}> "

@@ -1,7 +1,7 @@
 """Windows that slide over images: convolutions and pools of all formats.
 
     window = Window((3, 3), (2, 2), (1, 1), (1, 1), (1, 1))
-    pooled("max", x, window, window.surpluses(build.sizes(x, [2, 3], "...")), None, build)
+    pooled("max", x, window, window.surpluses(x), None, build)
     transposed_conv(x, filters, bias, window, (1, 1), 1, build)
 
 Images are (N, C, spatial...).
@@ -12,13 +12,14 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
 
+from explorer.importers.building.attention_scores import counted_to, length
 from explorer.importers.building.build import Build
-from explorer.importers.building.expr import Expr
+from explorer.importers.building.expr import Expr, maximum, minimum
 from explorer.ir.top.linear.convolution import ConvOp
 from explorer.ir.top.movement.pad import PadOp
 from explorer.ir.top.movement.slices import TO_THE_END
@@ -66,8 +67,51 @@ class Window:
         padded = size + self.begins[axis] + self.ends[axis]
         return max(self.reach(axis) - padded, 0)
 
-    def surpluses(self, sizes: Sequence[int]) -> tuple[int, ...]:
-        return tuple(self.surplus(axis, size) for axis, size in enumerate(sizes))
+    def surpluses(self, x: Expr) -> tuple[int, ...]:
+        """The surplus of each spatial axis of x. Of an axis of open size it is the largest: what no
+        window reaches changes nothing, as long as every window begins inside of the input."""
+        found: list[int] = []
+        for axis, stride in enumerate(self.strides):
+            size = x.size(2 + axis)
+            if size is None and self.ends[axis] + stride <= self.reach(axis):
+                found.append(stride - 1)
+            else:
+                (size,) = x.sizes([2 + axis], "ceil_mode")
+                found.append(self.surplus(axis, size))
+        return tuple(found)
+
+
+def same(x: Expr, window: Window, is_upper: bool, fill: float, build: Build) -> tuple[Expr, Window]:
+    """x and its window, padded so that every axis has ceil(size / stride) positions; the larger
+    part of an odd number comes last (is_upper) or first.
+
+    How many elements come before an axis of open size with a stride can depend on the size of the
+    call. Then x is padded as any size needs it, and the elements that this size reads are taken.
+    """
+    begins, ends = [0] * window.rank, [0] * window.rank
+    for axis in range(window.rank):
+        stride, reach, own = window.strides[axis], window.reach(axis), 2 + axis
+        size = x.size(own)
+        if stride == 1 or size is not None:
+            last = 1 if size is None else (size - 1) % stride + 1
+            totals = [max(reach - last, 0)]
+        else:
+            totals = [max(reach - last, 0) for last in range(1, stride + 1)]
+        before = [total // 2 if is_upper else total - total // 2 for total in totals]
+        low, high = max(before), max(t - b for t, b in zip(totals, before, strict=True))
+        if len(set(before)) == 1:
+            begins[axis], ends[axis] = low, high
+            continue
+        count = length(x, own, build)
+        positions = (count + (stride - 1)).binary("div", stride)
+        read = (positions - 1) * stride + reach
+        total = maximum(read - count, 0)
+        half = total.binary("div", 2)
+        places = counted_to(read, build) + (low - (half if is_upper else total - half))
+        around = [[n if a == own else 0 for a in range(x.rank)] for n in (low, high)]
+        x = x.pad(around[0], around[1], fill)
+        x = x.take(minimum(places, length(x, own, build) - 1), own)
+    return x, replace(window, begins=tuple(begins), ends=tuple(ends))
 
 
 def conv(

@@ -9,7 +9,7 @@ import numpy as np
 from explorer.importers.building import windows
 from explorer.importers.building.expr import Expr
 from explorer.importers.building.windows import Window
-from explorer.importers.onnx.operators.windows import window_of
+from explorer.importers.onnx.operators.windows import padded, window_of
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, converts
 from explorer.ir.top.determinant import DeterminantOp
@@ -19,7 +19,7 @@ from explorer.ir.top.determinant import DeterminantOp
 def conv(node: Node, build: Build) -> Expr:
     x, weight, bias = node.operand(0), node.operand(1), node.optional(2)
     sizes = weight.sizes(range(2, weight.rank), "a convolution")
-    window = window_of(node, x, sizes)
+    x, window = padded(node, x, sizes, 0.0)
     return windows.conv(x, weight, bias, window, node.integer("group", 1), build)
 
 

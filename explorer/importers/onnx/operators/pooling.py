@@ -17,7 +17,7 @@ from explorer.importers.building.windows import (
     power_pooled,
     root_of,
 )
-from explorer.importers.onnx.operators.windows import window_of
+from explorer.importers.onnx.operators.windows import padded
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, converts
 from explorer.ir.top.reductions.reduction import ReduceOp
@@ -26,7 +26,8 @@ from explorer.ir.top.reductions.reduction import ReduceOp
 @converts("MaxPool")
 def max_pool(node: Node, build: Build) -> Sequence[Expr]:
     x = node.operand(0)
-    window, surplus = _window(node, x)
+    fill = -math.inf if x.is_float and len(node.results) < 2 else None
+    x, window, surplus = _window(node, x, fill)
     empty = _without_windows(x, window)
     if empty is not None:
         return [empty, empty.astype(np.int64)][: len(node.results)]
@@ -62,7 +63,7 @@ def _flat_position(position: Expr, x: Expr, by_columns: int, build: Build) -> Ex
 def lp_pool(node: Node, build: Build) -> Expr:
     """(sum of |x|^p over the window)^(1/p)"""
     x, p = node.operand(0), node.number("p", 2)
-    window, surplus = _window(node, x)
+    _, window, surplus = _window(node, x)
     empty = _without_windows(x, window)
     return power_pooled(x, p, window, surplus, build) if empty is None else empty
 
@@ -80,7 +81,7 @@ def global_lp_pool(node: Node, build: Build) -> Expr:
 def average_pool(node: Node, build: Build) -> Expr:
     """What `ceil_mode` adds at the end never counts, what `pads` add counts if asked."""
     x = node.operand(0)
-    window, surplus = _window(node, x)
+    _, window, surplus = _window(node, x)
     empty = _without_windows(x, window)
     if empty is not None:
         return empty
@@ -95,20 +96,22 @@ def global_pool(node: Node, build: Build) -> Expr:
     return build.value(ReduceOp, [x], kind=kind, axes=list(range(2, x.rank)), keepdims=True)
 
 
-def _window(node: Node, x: Expr) -> tuple[Window, tuple[int, ...]]:
-    """The window, and what `ceil_mode` adds behind the end pads.
+def _window(node: Node, x: Expr, fill: float | None = None) -> tuple[Expr, Window, tuple[int, ...]]:
+    """x, padded with `fill` where it has to be, the window, and what `ceil_mode` adds at the end.
 
     As onnxruntime divides, a window that lacks less than a stride of elements has a place, too.
     """
     sizes = node.integers("kernel_shape")
     if sizes is None:
         raise ValueError("attribute kernel_shape is missing")
-    window = window_of(node, x, sizes)
+    x, window = padded(node, x, sizes, fill)
     if node.integer("ceil_mode", 0) and set(window.strides) != {1}:
-        return window, window.surpluses(x.sizes(range(2, 2 + window.rank), "ceil_mode"))
+        return x, window, window.surpluses(x)
     lacking = [window.missing(a, x.size(2 + a)) for a in range(window.rank)]
-    return window, tuple(
-        n if n < stride else 0 for n, stride in zip(lacking, window.strides, strict=True)
+    return (
+        x,
+        window,
+        tuple(n if n < stride else 0 for n, stride in zip(lacking, window.strides, strict=True)),
     )
 
 

@@ -7,14 +7,23 @@ MaxPool <ceil_mode = 1>                              one more row and column at 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from explorer.importers.building.expr import Expr
-from explorer.importers.building.windows import Window
+from explorer.importers.building.windows import Window, same
 from explorer.importers.onnx.program.nodes import Node, Unsupported
 
 
 def window_of(node: Node, x: Expr, sizes: Sequence[int]) -> Window:
     """The node's window over x (N, C, spatial...), `auto_pad` resolved."""
+    return padded(node, x, sizes, None)[1]
+
+
+def padded(node: Node, x: Expr, sizes: Sequence[int], fill: float | None) -> tuple[Expr, Window]:
+    """x (N, C, spatial...) and the node's window over it, `auto_pad` resolved.
+
+    fill: of what x may be padded, where the size of a call decides how far the window reaches.
+    """
     rank = x.rank - 2
     if not 1 <= rank <= 3:
         raise Unsupported(f"{rank} spatial dimensions; 1 to 3 are supported")
@@ -36,22 +45,14 @@ def window_of(node: Node, x: Expr, sizes: Sequence[int]) -> Window:
         raise Unsupported(f"negative pads {list(pads)}")
     automatic = node.text("auto_pad", "NOTSET")
     if automatic in ("NOTSET", ""):
-        return window
+        return x, window
+    window = replace(window, begins=(0,) * rank, ends=(0,) * rank)
     if automatic == "VALID":
-        return Window(window.sizes, strides, dilations, (0,) * rank, (0,) * rank)
+        return x, window
     if automatic not in ("SAME_UPPER", "SAME_LOWER"):
         raise Unsupported(f"auto_pad {automatic!r}")
-    totals = [_same_padding(window, axis, x) for axis in range(rank)]
-    halves = tuple(total // 2 for total in totals)
-    rests = tuple(total - total // 2 for total in totals)
-    begins, ends = (halves, rests) if automatic == "SAME_UPPER" else (rests, halves)
-    return Window(window.sizes, strides, dilations, begins, ends)
-
-
-def _same_padding(window: Window, axis: int, x: Expr) -> int:
-    """Pads of an axis together, so that the result has ceil(size / stride) positions."""
-    stride, reach = window.strides[axis], window.reach(axis)
-    if stride == 1:
-        return reach - 1
-    (size,) = x.sizes([2 + axis], "auto_pad")
-    return max((-(-size // stride) - 1) * stride + reach - size, 0)
+    if fill is None:
+        for axis in range(rank):
+            if window.strides[axis] != 1:
+                x.sizes([2 + axis], "auto_pad")
+    return same(x, window, automatic == "SAME_UPPER", fill or 0.0, x.build)

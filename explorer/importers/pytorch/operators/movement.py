@@ -9,7 +9,7 @@ import numpy as np
 
 from explorer.importers.building.attention_scores import counted_to, length
 from explorer.importers.building.build import Build, Undecided, Unsupported
-from explorer.importers.building.expr import Axis, Expr, Size, where
+from explorer.importers.building.expr import Axis, Expr, Size, maximum, minimum, where
 from explorer.importers.pytorch.operators.node import AtenNode
 from explorer.ir.top.casting import BitcastOp
 from explorer.ir.top.movement.slices import TO_THE_END
@@ -207,7 +207,8 @@ def _copied(x: Expr, axis: int, low: int, high: int, mode: str, build: Build) ->
     if size is not None:
         return _inside(np.arange(-low, size + high), size, mode, np.where)
     size = length(x, axis, build)
-    return _inside(counted_to(size + (low + high), build) - low, size, mode, where)
+    places = _inside(counted_to(size + (low + high), build) - low, size, mode, where)
+    return minimum(maximum(places, 0), size - 1)
 
 
 def _inside(places: Any, size: Any, mode: str, pick: Callable[..., Any]) -> Any:

@@ -55,7 +55,7 @@ def _surplus(node: AtenNode, x: Expr, window: Window) -> tuple[int, ...]:
     """What sizes that are rounded up add at the end; nothing where they need not be."""
     if not node.flag("ceil_mode"):
         return (0,) * window.rank
-    return window.surpluses(x.sizes(range(2, 2 + window.rank), "ceil_mode"))
+    return window.surpluses(x)
 
 
 def max_pool(node: AtenNode, build: Build) -> list[Expr] | Expr:

@@ -22,11 +22,11 @@ from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from xdsl.ir import BlockArgument, SSAValue
 
 from explorer.ir.dialects.kernel import LaunchOp, kernel_arguments
+from explorer.ir.functions.states import StatePlace, call_arguments, device_states
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.rewriting import OVERRIDDEN, RecordedRewriter, Rewrite, RewriteOptions
 from explorer.ir.rewriting.passes import KNOBS, EventLog, Pass
 from explorer.ir.sizes.ranges import open_size
-from explorer.ir.states import StatePlace, call_arguments, device_states
 from explorer.ir.structure import kernel_functions, own_functions, value_name
 from explorer.ir.top.data import ReturnOp
 from explorer.kernels.loops.beginning import begin_at_changes

@@ -18,12 +18,12 @@ from xdsl.ir import BlockArgument, SSAValue
 from explorer.errors import InputError
 from explorer.ir.dialects.kernel import LaunchOp, kernel_arguments
 from explorer.ir.functions.calls import only_device_function
+from explorer.ir.functions.states import StatePlace, call_arguments, device_states
 from explorer.ir.layout import Runs, physical_shape, rounded_channels, runs_of
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.parts import BufferPart
 from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
 from explorer.ir.rewriting.passes import EventLog, Pass
-from explorer.ir.states import StatePlace, call_arguments, device_states
 from explorer.ir.structure import kernel_functions, own_functions, value_name
 from explorer.ir.top.data import ReturnOp
 from explorer.ir.types import element_type_of, layout_of, numpy_dtype, static_shape

@@ -26,11 +26,19 @@ from explorer.passes.sizes.keep_sizes import KeepSizes
 
 open_graphs = SimpleNamespace(**run_path(str(Path(__file__).with_name("open_graphs.py"))))
 open_images = SimpleNamespace(**run_path(str(Path(__file__).with_name("open_images.py"))))
-RANGES = {"b": (1, 3), "s": (1, 6), "h": (3, 9), "w": (3, 8), "p": (1, 4)}
+RANGES = {
+    "b": (1, 3),
+    "s": (1, 6),
+    "h": (3, 9),
+    "w": (3, 8),
+    "p": (1, 4),
+    "u": (1, 20),
+    "v": (1, 20),
+}
 CALLS = [
-    {"b": 3, "s": 6, "h": 9, "w": 8, "p": 4},
-    {"b": 1, "s": 1, "h": 3, "w": 3, "p": 1},
-    {"b": 2, "s": 4, "h": 7, "w": 5, "p": 3},
+    {"b": 3, "s": 6, "h": 9, "w": 8, "p": 4, "u": 20, "v": 20},
+    {"b": 1, "s": 1, "h": 3, "w": 3, "p": 1, "u": 1, "v": 17},
+    {"b": 2, "s": 4, "h": 7, "w": 5, "p": 3, "u": 5, "v": 18},
 ]
 
 NUMBERS = ",".join(f"{n / 54 - 0.5:.3f}" for n in range(54))
@@ -129,10 +137,17 @@ GRAPHS = {
     f"{KERNEL[:-1]}, int64[2] s = {{0,0}}, int64[2] e = {{1,1}}, int64[2] a = {{2,3}}> {{ "
     'f = Slice (k, s, e, a)  c = Conv <auto_pad = "SAME_UPPER", strides = [2,2]> (x, k) '
     "d = Conv <strides = [2,2]> (x, f)  y = Add (c, d) }",
-    "sizes rounded up": "(float[b,3,h,w] x) => (float[b,3,o,q] y, float[b,3,r,t] z) "
-    "{ y = MaxPool <kernel_shape = [3,2], strides = [2,2], pads = [1,0,1,0], ceil_mode = 1> (x) "
+    "sizes rounded up": "(float[b,3,h,w] x) => "
+    "(float[b,3,o,q] y, float[b,3,r,t] z, float[b,3,r,t] l) "
+    "{ l = AveragePool <kernel_shape = [3,3], strides = [2,2], ceil_mode = 1> (x) "
+    "y = MaxPool <kernel_shape = [3,2], strides = [2,2], pads = [1,0,1,0], ceil_mode = 1> (x) "
     "z = AveragePool <kernel_shape = [3,3], strides = [2,2], ceil_mode = 1, "
     "count_include_pad = 1> (x) }",
+    "the last of few": "(float[u,v] x) => (float[o,q] y, float[r,t] z) <int64[2] s = {-4,1}, "
+    "int64[2] f = {-5,-3}, int64[2] e = {9999,-1}, int64[2] a = {0,1}, int64[2] k = {2,1}> "
+    "{ i = Slice (x, s, e, a, k)  y = Neg (i)  l = Slice (x, f, e, a)  z = Neg (l) }",
+    "softmax of both": "(float[u,v] x) => (float[u,v] y) "
+    "{ c = Softmax <axis = 0> (x)  d = Softmax <axis = 1> (x)  y = Sub (c, d) }",
     "padding": "(float[b,s] x) => (float[b,longer] y) <int64[4] p = {0,1,0,2}, float f = {7.0}> "
     "{ q = Pad (x, p, f)  y = Pad (q, p, f) }",
     "running sums": "(float[b,s] x) => (float[b,s] y, float[b,s] z) <int64 a = {1}> "

@@ -68,8 +68,11 @@ class Window:
         return max(self.reach(axis) - padded, 0)
 
     def surpluses(self, x: Expr) -> tuple[int, ...]:
-        """The surplus of each spatial axis of x. Of an axis of open size it is the largest: what no
-        window reaches changes nothing, as long as every window begins inside of the input."""
+        """The surplus of each spatial axis of x.
+
+        Of an axis of open size it is the largest one: what no window reaches changes nothing.
+        Undecided where a window may begin behind such an axis (end pad + stride > reach).
+        """
         found: list[int] = []
         for axis, stride in enumerate(self.strides):
             size = x.size(2 + axis)
@@ -81,16 +84,20 @@ class Window:
         return tuple(found)
 
 
-def same(x: Expr, window: Window, is_upper: bool, fill: float, build: Build) -> tuple[Expr, Window]:
+def same(x: Expr, window: Window, is_upper: bool, fill: float | None) -> tuple[Expr, Window]:
     """x and its window, padded so that every axis has ceil(size / stride) positions; the larger
     part of an odd number comes last (is_upper) or first.
 
     How many elements come before an axis of open size with a stride can depend on the size of the
-    call. Then x is padded as any size needs it, and the elements that this size reads are taken.
+    call. Then x is padded with `fill` as any size needs it, and the elements that this size reads
+    are taken; Undecided without `fill`.
     """
+    build = x.build
     begins, ends = [0] * window.rank, [0] * window.rank
     for axis in range(window.rank):
         stride, reach, own = window.strides[axis], window.reach(axis), 2 + axis
+        if fill is None and stride != 1:
+            x.sizes([own], "auto_pad")
         size = x.size(own)
         if stride == 1 or size is not None:
             last = 1 if size is None else (size - 1) % stride + 1
@@ -109,7 +116,7 @@ def same(x: Expr, window: Window, is_upper: bool, fill: float, build: Build) -> 
         half = total.binary("div", 2)
         places = counted_to(read, build) + (low - (half if is_upper else total - half))
         around = [[n if a == own else 0 for a in range(x.rank)] for n in (low, high)]
-        x = x.pad(around[0], around[1], fill)
+        x = x.pad(around[0], around[1], fill or 0.0)
         x = x.take(minimum(places, length(x, own, build) - 1), own)
     return x, replace(window, begins=tuple(begins), ends=tuple(ends))
 

@@ -18,7 +18,7 @@ from xdsl.ir import SSAValue
 
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.origins import origin_of
-from explorer.ir.sizes.symbols import Expression, number
+from explorer.ir.sizes.symbols import Expression, larger, number, smaller
 from explorer.ir.structure import value_name
 from explorer.ir.top.attention import AttentionOp
 from explorer.ir.top.data import WeightOp
@@ -415,10 +415,10 @@ class OpenOperations(OpenAxes):
                 if not start.is_number:
                     result[axis] = (start, step)
                 continue
-            if start.is_number and (start.constant < 0 or step < 0):
-                own = self.prefix(op.input, axis)
-                is_end = start.constant >= shape[axis] - 1 and step < 0
-                start = own - 1 if is_end else own + start.constant
+            if start.is_number and start.constant < 0:
+                start = larger(self.prefix(op.input, axis) + start.constant, number(0))
+            elif start.is_number and step < 0:
+                start = smaller(start, self.prefix(op.input, axis) - 1)
             result[axis] = (start, step)
         return result
 

@@ -51,8 +51,4 @@ def padded(node: Node, x: Expr, sizes: Sequence[int], fill: float | None) -> tup
         return x, window
     if automatic not in ("SAME_UPPER", "SAME_LOWER"):
         raise Unsupported(f"auto_pad {automatic!r}")
-    if fill is None:
-        for axis in range(rank):
-            if window.strides[axis] != 1:
-                x.sizes([2 + axis], "auto_pad")
-    return same(x, window, automatic == "SAME_UPPER", fill or 0.0, x.build)
+    return same(x, window, automatic == "SAME_UPPER", fill)

@@ -176,7 +176,7 @@ class SliceOp(
         require_rows((start, step) == (0, 1), "it takes some of the rows")
 
     def size_relations(self, contents: SizeContents) -> Iterator[Relation]:
-        """A computed start is no negative number, and a computed stop lies inside of the axis."""
+        """Computed bounds are no negative numbers, and a computed stop lies inside of the axis."""
         shape = shape_of(self.input)
         if self.is_static_slice:
             axes = tuple(range(len(shape)))
@@ -193,6 +193,7 @@ class SliceOp(
             if isinstance(start, str):
                 yield "at least", start, 0
             if isinstance(stop, str):
+                yield "at least", stop, 0
                 yield "at most", stop, shape[axis]
 
     def reshaped_operands(self) -> Sequence[int]:

@@ -19,7 +19,7 @@ from explorer.errors import InputError, PassError
 from explorer.ir.open_sizes import sizes_of_function
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.origins import sources_of
-from explorer.ir.padding import as_given, padded
+from explorer.ir.padding import as_given, check_full, padded
 from explorer.ir.sizes.calls import padded_to_largest
 from explorer.ir.sizes.constraints import bind_shapes
 from explorer.ir.structure import functions, value_name
@@ -36,9 +36,11 @@ from explorer.ir.weights import Weights
 INPUT_NAMES, OUTPUT_NAMES = "input_names", "output_names"
 """Attributes of the entry function: the source model's own names of its inputs and outputs."""
 SPECIALIZED = "specialized_inputs"
-FULL_MASKS = "full_masks"
 """Attribute of the entry function: inputs whose contents decided a shape. The program is right for
 those contents only."""
+FULL_MASKS = "full_masks"
+"""Attribute of the entry function: inputs that are taken to be masks of ones. The program is right
+for such masks only."""
 
 
 class EvaluationCache:
@@ -152,7 +154,8 @@ def _names(function: func.FuncOp, attribute: str) -> tuple[str, ...]:
 
 
 def check_inputs(function: func.FuncOp, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-    """The inputs in order; InputError for a missing, unknown or ill-shaped one."""
+    """The inputs in order; InputError for a missing, unknown or ill-shaped one, and for a mask with
+    zeros where it is to be full."""
     names = input_names(function)
     length = length_of(function)
     if length is not None:
@@ -181,6 +184,8 @@ def check_inputs(function: func.FuncOp, inputs: Mapping[str, np.ndarray]) -> lis
                 node=name,
                 hint="reshape or convert the array (numpy: reshape, astype)",
             )
+        if length is None and name in full_masks(function):
+            check_full(name, array)
         arrays.append(array)
     shapes = {
         name: (shape_of(argument), array.shape)

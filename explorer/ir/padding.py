@@ -37,24 +37,26 @@ def valid_rows(length: ValidLength, inputs: Mapping[str, np.ndarray]) -> int | N
 
 
 def check_masks(length: ValidLength, inputs: Mapping[str, np.ndarray], rows: int) -> None:
-    """InputError for a mask that is to be full and is not, for so many valid rows."""
-    if length.full_masks and not are_full(length, inputs, rows):
-        names = ", ".join(f"`{name}`" for name in length.full_masks)
+    """InputError for a mask that is to be full and is not 1 for all valid and all new rows."""
+    for value in length.inputs:
+        mask = inputs.get(value.name)
+        if value.name in length.full_masks and isinstance(mask, np.ndarray):
+            check_full(value.name, mask[(slice(None),) * value.axis + (slice(rows + value.more),)])
+
+
+def check_full(name: str, mask: np.ndarray) -> None:
+    """InputError for a mask that does not consist of ones."""
+    if not is_full(mask):
         raise InputError(
-            f"{names} has other numbers than 1: the program is for sequences that have all rows",
+            f"`{name}` has other numbers than 1: the program is for sequences that have all rows",
+            node=name,
             hint="compile without a capacity for sequences of different lengths",
         )
 
 
-def are_full(length: ValidLength, inputs: Mapping[str, np.ndarray], rows: int) -> bool:
-    """Whether masks that are to be full are 1 for all valid and all new rows."""
-    for value in length.inputs:
-        if value.name in length.full_masks:
-            mask = inputs.get(value.name)
-            part = (slice(None),) * value.axis + (slice(rows + value.more),)
-            if isinstance(mask, np.ndarray) and not (mask[part] == 1).all():
-                return False
-    return True
+def is_full(mask: np.ndarray) -> bool:
+    """Whether a mask consists of ones."""
+    return bool((mask == 1).all())
 
 
 def common_rows(length: ValidLength, inputs: Mapping[str, np.ndarray]) -> int:
@@ -193,4 +195,5 @@ def valid_part(arrays: Mapping[str, np.ndarray], value: GrowingValue, rows: int)
 
 
 def _valid(array: np.ndarray, value: GrowingValue, rows: int) -> np.ndarray:
-    return in_order(array, value)[(slice(None),) * value.axis + (slice(rows + value.more),)]
+    size = max(0, rows + value.more)
+    return in_order(array, value)[(slice(None),) * value.axis + (slice(size),)]

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from explorer.errors import InputError, UnsupportedError
+from explorer.ir.padding import is_full
 from explorer.session.inputs import Range
-from explorer.session.signatures import Signature, Size, is_full
+from explorer.session.signatures import Signature, Size
 
 if TYPE_CHECKING:
     from explorer.compilation.settings.capacity import KnownPast

@@ -17,6 +17,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from explorer.ir.padding import is_full
 from explorer.runtime.cache.requests import preview_of
 
 Size = int | tuple[int, int]
@@ -27,11 +28,6 @@ Size = int | tuple[int, int]
 def type_name(dtype: np.dtype) -> str:
     """`float32`; NumPy makes the text anew each time."""
     return dtype.name
-
-
-def is_full(mask: np.ndarray) -> bool:
-    """Whether a mask consists of ones."""
-    return bool((mask == 1).all())
 
 
 @dataclass(frozen=True)

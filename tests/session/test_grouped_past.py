@@ -231,8 +231,9 @@ def test_a_program_with_a_capacity_refuses_other_masks(rows: int):
                     program.run(wrong)
                 loop.call(program, inputs)
                 loop.past = {name: inputs[name] for name in loop.past}
-        with pytest.raises(InputError, match="`mask` has other numbers than 1"):
-            c.passes[-1].after.run(wrong)
+        for made in (0, 1, -1):
+            with pytest.raises(InputError, match="`mask` has other numbers than 1"):
+                c.passes[made].after.run(wrong)
     assert c.accuracy().passed
     for rest in (inputs["mask"][:, :-1], np.ones((batch, 9), np.int64)):
         with pytest.raises(InputError, match="disagree about the valid length"):

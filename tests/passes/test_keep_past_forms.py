@@ -31,6 +31,11 @@ FORMS = {
     "last rows of distances": EVERY
     + """last = Neg(new_rows) across = Unsqueeze(every, zeros) down = Unsqueeze(every, ones)
         distances = Sub(across, down) y = Slice(distances, last, far, zeros)""",
+    "all rows from the second on": "y = Slice(mask, ones, far, ones)",
+    "all rows from the third on": "y = Slice(mask, twos, far, ones)",
+    "all rows from the first on": """
+        sizes = Shape(present) end = Gather(sizes, ones)
+        y = Slice(present, zeros, end, ones)""",
     "a sum over the mask": "y = ReduceSum(mask, ones)",
     "the largest of the mask": "y = ReduceMax<axes = [1]>(mask)",
     "the least of the mask": "y = ReduceMin<axes = [1]>(mask)",
@@ -49,6 +54,9 @@ REFUSED = {
     "the mean of rows": "y = ReduceMean<axes = [1]>(present)",
     "more rows than a call adds": "y = Slice(mask, far_back, far, ones)",
     "the last rows of a past": "y = Slice(past, back, far, ones)",
+    "the first rows of a past": "y = Slice(past, zeros, four, ones)",
+    "all rows of a mask but the last": "y = Slice(mask, zeros, back, ones)",
+    "every second row of a mask": "y = Slice(mask, zeros, far, ones, twos)",
 }
 
 
@@ -58,6 +66,7 @@ def model(form: str, new: int) -> onnx.ModelProto:
         => (float[1, all, 2] present, int64[1, size] y)
         <int64 zero = {{0}}, int64 one = {{1}}, int64[1] ones = {{1}}, int64[1] zeros = {{0}},
          int64[9] squares = {{0, 1, 4, 9, 16, 25, 36, 49, 64}}, int64[1] twos = {{2}},
+         int64[1] four = {{4}},
          int64[1] far = {{9223372036854775807}}, int64[1] back = {{-1}},
          int64[1] far_back = {{-{new + 1}}}, float half = {{0.5}}, float nothing = {{0}}> {{
         present = Concat<axis = 1>(past, new)

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, StringAttr, i64
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from explorer.ir.evaluation import (
     INPUT_NAMES,
@@ -205,13 +205,15 @@ class _Keeping:
             if (axes := self.growth.of_value(value))
         ]
         outputs = [
-            GrowingValue(name, axes[0], self.rows)
+            GrowingValue(name, axes[0], self._more(value, axes[0]))
             for name, value in zip(output_names(function), self._return().operands, strict=True)
             if (axes := self._output_axes(name, value))
         ]
         masks = full_masks(function)
-        if not {value.name for value in inputs} >= {*masks}:
-            raise Refused(f"the mask {masks[0]!r} counts tokens and does not grow")
+        growing = {value.name for value in inputs}
+        fixed = next((mask for mask in masks if mask not in growing), None)
+        if fixed is not None:
+            raise Refused(f"the mask {fixed!r} counts tokens and does not grow")
         length = ValidLength(
             self.length_name,
             self.wanted.capacity,
@@ -230,7 +232,7 @@ class _Keeping:
         kept = next((pair for pair in self.wanted.pairs if pair.output == name), None)
         return self.known[name] or self.growth.of_value(value) if kept is None else (kept.axis,)
 
-    def _more(self, value: BlockArgument, axis: int) -> int:
+    def _more(self, value: SSAValue, axis: int) -> int:
         return static_shape(value)[axis] - self.full
 
 

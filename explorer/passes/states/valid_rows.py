@@ -102,7 +102,7 @@ class ValidRows:
             is_inside = op.indices in self.places or (numbers is not None and numbers.min() >= 0)
             if op.get("axis") not in self.growth.of_value(op.input) or is_inside:
                 return
-        elif isinstance(op, SliceOp) and self._keeps_beginning(op, growing[0][1]):
+        elif isinstance(op, SliceOp) and self._keeps_end(op, growing[0][1]):
             return
         raise Refused("it mixes elements of the axis that grows", op)
 
@@ -115,18 +115,25 @@ class ValidRows:
         is_summed = any(axis in self.growth.of_value(value) for axis, value in pairs)
         return not is_summed or left in self.zeroed or right in self.zeroed
 
-    def _keeps_beginning(self, op: SliceOp, axes: Sequence[int]) -> bool:
-        """Whether a slice cuts other axes, or takes the axis that grows from its beginning on."""
-        rank = len(shape_of(op.input))
-        if op.get("axes") is None:
-            starts, cut = list(op.get("starts") or ()), list(range(rank))
-        else:
-            found = self.edit.constants(op.operands[1])
-            starts, cut = [] if found is None else found.ravel().tolist(), op.get("axes")
-            if found is None:
-                return False
-        chosen = {axis % rank: start for axis, start in zip(cut, starts, strict=True)}
-        return all(chosen.get(axis, 0) >= 0 for axis in axes)
+    def _keeps_end(self, op: SliceOp, axes: Sequence[int]) -> bool:
+        """Whether a slice cuts other axes, or takes every element of the axis that grows from one
+        on that is counted from the beginning, to the end."""
+        shape = static_shape(op.input)
+        cut, starts, stops, steps = range(len(shape)), *map(op.get, ("starts", "stops", "steps"))
+        if op.get("axes") is not None:
+            cut = [axis % len(shape) for axis in op.get("axes")]
+            starts, stops = (self._numbers(value) for value in (op.starts_value, op.stops_value))
+            steps = [1] * len(cut) if op.steps_value is None else self._numbers(op.steps_value)
+        if starts is None or stops is None or steps is None:
+            return False
+        return all(
+            axis not in axes or (start >= 0 and stop >= shape[axis] and step == 1)
+            for axis, start, stop, step in zip(cut, starts, stops, steps, strict=True)
+        )
+
+    def _numbers(self, value: SSAValue | None) -> list[int] | None:
+        found = None if value is None else self.edit.constants(value)
+        return None if found is None else found.ravel().tolist()
 
     def _mask(self, op: SoftmaxOp) -> None:
         """Scores of keys that are not valid are minus infinity."""
@@ -186,7 +193,7 @@ class ValidRows:
         return value in self.zeroed or (numbers is not None and not numbers.any())
 
     def _pass_zeros(self, op: TopOperation) -> None:
-        moves = (*MOVING, CastOp, SliceOp)  # a slice that grows ends where its operand does
+        moves = (*MOVING, CastOp, SliceOp)  # slices of growing axes: `_keeps_end`
         keeps = isinstance(op, moves) and op.operands[0] in self.zeroed
         scales = isinstance(op, BinaryOp) and (
             (op.get("kind") == "mul" and not self.zeroed.isdisjoint(op.operands))

@@ -1,6 +1,7 @@
 """Plans that ejection lowers."""
 
 import time
+from itertools import accumulate
 
 import pytest
 from hypothesis import given, settings
@@ -115,11 +116,11 @@ def test_the_planner_ejects_blocks_of_many_steps_first():
     buffers = cut(400, 8, seed=3)
     planner = ExactPlanner(max_nodes=12_000)
     plan = GreedyPlanner()(buffers)
-    starts = [placed.offset_bytes for placed in plan.placements]
+    *starts, total = accumulate((b.size_bytes for b in buffers), initial=0)  # nothing shares bytes
     found, moves = planner._long_first(buffers, starts, 0, 0.0)
     verify_plan(make_plan(buffers, found, plan.steps, plan.live_bytes, plan.attempts))
     assert 0 < moves <= 0.4 * planner.max_nodes
-    assert peak_of(buffers, found) <= peak_of(buffers, starts)
+    assert peak_of(buffers, found) < 1.2 * plan.bound_bytes < total / 3
     alone = [b for b in buffers if b.last - b.first > 1]
     own = [starts[i] for i, b in enumerate(buffers) if b.last - b.first > 1]
     assert planner._long_first(alone, own, 0, 0.0) == (own, 0)

@@ -36,9 +36,11 @@ from explorer.results import MemoryPlan
 
 MAX_WINDOWS = 16
 """Windows that are looked at in detail, the longest ones of those that may pay."""
-WITHOUT_SCRATCH = {4: 0.1, 2: 0.2, 1: 1.0}
-"""Time that a kernel with scratch takes more in bands, as a share of its time, by what the rows of
-a band are a multiple of: what room is left goes to Winograd's forms of four and of two rows."""
+BAND_OVERHEAD = ((4, 0.1), (2, 0.2), (1, 1.0))
+"""(rows, share): the extra time of a kernel with scratch in bands whose height is a multiple of
+`rows`, as a share of its time. The first pair that divides the height counts, so larger `rows` come
+first. Bands of multiples of four and two rows can use Winograd convolution with tiles of four and
+two rows; other heights cannot."""
 MAX_AGAIN = 0.05
 """Multiply-adds that bands may compute again, as a share of the program's, before all other levers
 are tried."""
@@ -223,7 +225,7 @@ class Region:
             if identity_of(op) in self._with_scratch:
                 heights = [band[index].new[1] - band[index].new[0] for band in bands]
                 slower = sum(
-                    rows * next(more for unit, more in WITHOUT_SCRATCH.items() if rows % unit == 0)
+                    rows * next(share for unit, share in BAND_OVERHEAD if rows % unit == 0)
                     for rows in heights
                 )
                 share = slower / max(1, _height(op))

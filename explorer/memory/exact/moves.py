@@ -115,7 +115,7 @@ def keep_neighbours(state, buffer, keys, kept):
 
 
 def round_down(offset, alignment):
-    """Without a division where none is needed: it takes as long as the rest of an offset."""
+    """The offset rounded down to the alignment; skips the division for alignment 1."""
     return offset if alignment == 1 else offset // alignment * alignment
 
 

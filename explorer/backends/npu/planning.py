@@ -161,9 +161,12 @@ def replaceable_inputs(op: NpuOperation) -> Sequence[SSAValue]:
 
 
 def in_place(
-    uses: Sequence[Use], replaceable: Mapping[str, Sequence[str]], sizes: Mapping[str, int],
-    views: Mapping[str, str], ends: Collection[str],
-) -> list[Use]:  # fmt: skip
+    uses: Sequence[Use],
+    replaceable: Mapping[str, Sequence[str]],
+    sizes: Mapping[str, int],
+    views: Mapping[str, str],
+    ends: Collection[str],
+) -> list[Use]:
     """The same layers, of which a result lies in place of a value that is read for the last time.
 
     `replaceable`: by result, the values that it may overwrite. `ends`: values that nothing may.
@@ -190,10 +193,13 @@ def in_place(
         for value, place in zip(use.reads, places, strict=True):
             mine = {place, *members[place]}
             if (
-                over is None and value in replaceable.get(name, ()) and places.count(place) == 1
-                and not kept & mine and sizes[place] == sizes[value] == sizes[name]
+                over is None
+                and value in replaceable.get(name, ())
+                and places.count(place) == 1
+                and not kept & mine
+                and sizes[place] == sizes[value] == sizes[name]
                 and max(read_last[one] for one in mine) == step
-            ):  # fmt: skip
+            ):
                 over = value
         if over is not None:
             members[storage(over)].append(name)

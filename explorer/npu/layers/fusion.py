@@ -108,7 +108,12 @@ def _needed(readers: list[str]) -> str:
 
 
 def needs_moved(user: Operation, op: TopOperation) -> bool:
-    """Whether it reads what was moved, rather than move it on or take it as a window."""
+    """Whether `user` needs the result of the movement `op` in memory.
+
+    user: an operation that reads `op`. op: an operation that only moves elements (`MOVES`). False
+    where `user` is a movement of its own that is folded with `op`, or where it reads the operand of
+    `op` through a window.
+    """
     if isinstance(user, MatMulOp) and user.operands[0] is op.results[0]:
         return flattened_picture(op.results[0], {}) is None
     if is_swap(user) and isinstance(user, TransposeOp) and not stays(user):

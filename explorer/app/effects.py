@@ -329,14 +329,15 @@ class Page:
 
     def _problem_of_sweep(self, upload: Upload) -> str:
         """Why a file is no sweep of the model that is looked at; empty where it is one."""
-        from explorer.tuning.fronts import read_front
+        from explorer.tuning.fronts import PAGE_BYTES, read_front
 
         branch = self.state.branch
         choice = None if branch is None else self.state.choice(branch.request.path)
         if branch is None or choice is None or branch.request.is_trace:
             return ""  # that is said for whatever is in the file
         try:
-            read_front(upload.path, Path(choice.label).stem, branch.request.target)
+            name = Path(choice.label).stem
+            read_front(upload.path, name, branch.request.target, PAGE_BYTES)
         except InputError as error:
             hint = f"; {error.hint}" if error.hint else ""
             return f"{upload.label!r}: {error.message}{hint}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from explorer.errors import InputError
 from explorer.importers.samples import sample
 from explorer.results.encoding import to_json
 from explorer.results.sweep import MachinePoint, MachineSweep, ModelOnMachine, SkippedMachine
-from explorer.tuning.fronts import read_front
+from explorer.tuning.fronts import PAGE_BYTES, read_front
 from explorer.views.catalog.sweep import VIEW
 from explorer.views.specification import Beside, ChartSpec, TableSpec
 
@@ -63,6 +64,10 @@ def first_field(value: object) -> Callable[[Any], object]:
     return lambda data: data["points"][0]["fields"][0].__setitem__(1, value)
 
 
+def first_model(**numbers: float) -> Callable[[Any], object]:
+    return lambda data: data["points"][0]["models"][0].update(numbers)
+
+
 @pytest.mark.parametrize(
     ("found", "change", "words"),
     [
@@ -86,6 +91,18 @@ def first_field(value: object) -> Callable[[Any], object]:
         (TWO, lambda d: d.update(points=[[]]), "no result of a sweep"),
         (TWO, lambda d: d.pop("skipped"), "no result of a sweep"),
         (TWO, lambda d: d.update(more=1), "no result of a sweep"),
+        (TWO, first_model(seconds=math.inf), "Infinity is no finite number"),
+        (TWO, first_model(energy_picojoules=-math.inf), "-Infinity is no finite number"),
+        (TWO, first_model(utilization=math.nan), "NaN is no finite number"),
+        (TWO, first_field(math.nan), "NaN is no finite number"),
+        (TWO, first_model(seconds=10**400), "no result of a sweep"),
+        (TWO, first_model(cycles=-1), "cycles is -1, expected 0 to"),
+        (TWO, first_model(traffic_bytes=-8), "traffic_bytes is -8"),
+        (TWO, first_model(macs=2**63), "macs is 9223372036854775808"),
+        (TWO, first_model(elsewhere=-1), "elsewhere is -1"),
+        (TWO, first_model(seconds=-1e-9), "seconds is -1e-09"),
+        (TWO, lambda d: d["points"][1].update(scratchpad_bytes=-1), "scratchpad_bytes is -1"),
+        (TWO, lambda d: d["points"][1].update(mac_units=10**400), "mac_units is 1000"),
     ],
 )
 def test_what_does_not_fit_is_named(
@@ -103,6 +120,31 @@ def test_files_of_other_forms_are_refused(tmp_path: Path, text: str):
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(InputError, match="no result of a sweep"):
         read_front(path, "net", "mac-128")
+
+
+def test_a_number_that_overflows_is_refused_and_ends_of_ranges_are_not(tmp_path: Path):
+    path = written(tmp_path, TWO)
+    path.write_text(path.read_text().replace('"utilization": 0.5', '"utilization": 1e400'))
+    with pytest.raises(InputError, match="1e400 is no finite number"):
+        read_front(path, "net", "mac-128")
+    for number in (0, 2**63 - 1):
+        counts = first_model(cycles=number, seconds=0.0, macs=number, traffic_bytes=number)
+        path = written(tmp_path, TWO, counts)
+        found = read_front(path, "net", "mac-128")
+        trace = explorer.compile(sample("digits_mlp")).trace().with_part("sweep", found)
+        assert VIEW.specification is not None and VIEW.specification(trace, -1).parts
+
+
+def test_a_page_reads_smaller_files_than_the_command(tmp_path: Path):
+    path = written(tmp_path, TWO)
+    text = path.read_text()
+    path.write_text(text + " " * (PAGE_BYTES - len(text)))
+    assert read_front(path, "net", "mac-128", PAGE_BYTES) == TWO
+    path.write_text(text + " " * (PAGE_BYTES + 1 - len(text)))
+    with pytest.raises(InputError, match="larger than 512 KiB") as refused:
+        read_front(path, "net", "mac-128", PAGE_BYTES)
+    assert "--front" in (refused.value.hint or "")
+    assert read_front(path, "net", "mac-128") == TWO
 
 
 def test_the_command_refuses_before_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

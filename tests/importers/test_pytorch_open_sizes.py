@@ -205,3 +205,18 @@ def test_a_name_that_torch_has_for_another_size_is_left_out():
     shapes = {"x": {0: torch.export.Dim(str(second), max=9), 1: torch.export.Dim.AUTO}}
     model = load_any(Twice(), args=arrays, dynamic_shapes=shapes)
     assert model.inputs[0].shape == (first, second)
+
+    class Places(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x.nonzero(), x * 1
+
+    def shapes_of(name: str) -> list[Any]:
+        shapes = {"x": {0: torch.export.Dim(name, min=3, max=9)}}
+        model = load_any(Places(), args=(torch.ones(6, 2),), dynamic_shapes=shapes)
+        return [value.shape for value in (*model.inputs, *model.outputs)]
+
+    given, found, same = shapes_of("rows")
+    assert given == same == ("rows", 2)
+    own = found[0]  # of the entries that are not zero, which are as many as the values say
+    given, found, same = shapes_of(own)
+    assert given == same and given[0] != found[0] == own

@@ -74,19 +74,31 @@ def _dimension_names(program: Any) -> dict[str, str]:
     found: dict[str, str] = {}
     symbols: set[str] = set()
     for node in program.graph.nodes:
-        value = node.meta.get("val") if node.op == "placeholder" else None
+        value = node.meta.get("val")
+        symbols.update(_symbols_of(value))
+        if node.op != "placeholder":
+            continue
         shapes = getattr(getattr(value, "fake_mode", None), "shape_env", None)
         named = getattr(shapes, "source_name_to_debug_name", {})
         for axis, size in enumerate(getattr(value, "shape", ())):
             given = parse(named.get(f"L['{node.name}'].size()[{axis}]", ""))
             own = parse(str(size))
-            symbols.update(own.names)
             if len(given.names) == 1 and len(own.names) == 1:
                 symbol, name = own.names[0], given.names[0]
                 if own.substituted({symbol: parse(name)}) == given and name.isidentifier():
                     found[symbol] = name
     taken = [*found.values(), *symbols - found.keys()]
     return found if len({*taken}) == len(taken) else {}
+
+
+def _symbols_of(value: Any) -> Iterator[str]:
+    """Symbols of the sizes of a node's value: a tensor, a number, or several of them."""
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        for part in value:
+            yield from _symbols_of(part)
+    elif value is not None:
+        for size in getattr(value, "shape", (value,)):
+            yield from parse(str(size)).names
 
 
 def _exported(torch: Any, module: Any, args: Any, kwargs: Any, dynamic_shapes: Any) -> Any:

@@ -4,10 +4,15 @@ from pathlib import Path
 from runpy import run_path
 from types import SimpleNamespace
 
+import pytest
+from xdsl.dialects.builtin import ArrayAttr, StringAttr
+
+from explorer.ir.evaluation import INPUT_NAMES, OUTPUT_NAMES, entry_function
 from explorer.ir.inspection.graph import module_graph
 from explorer.ir.origins import location_of
 from explorer.ir.rewriting.difference import program_difference
 from explorer.ir.rewriting.passes import Working
+from explorer.ir.states import StateRecord, set_states
 from explorer.passes.fuse.fuse_activation import FuseActivation
 from explorer.passes.lower.place_on_device import PlaceOnDevice
 from explorer.results import GraphDiff, GraphEdge, GraphNode, NodeChange
@@ -46,6 +51,33 @@ def test_operations_inputs_and_outputs_are_nodes_and_weights_are_not():
         attributes=(("kind", "relu"),),
     )
     assert (graph.nodes[1].label, graph.nodes[1].family) == ("conv 1x1", "convolution")
+
+
+@pytest.mark.parametrize("names", [(), ("y",), ("y", "h:next")])
+def test_inputs_outputs_and_states_have_the_names_of_the_file(names: tuple[str, ...]):
+    made = programs.program("""
+func.func @main(%a : tensor<2xf32>, %b : tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>) {
+  %m = top.binary(%a, %b) {kind = "mul"} : tensor<2xf32>
+  %s = top.binary(%a, %b) {kind = "add"} : tensor<2xf32>
+  top.return(%m, %s)
+}
+""")
+    entry = entry_function(made.module)
+    entry.attributes[INPUT_NAMES] = ArrayAttr([StringAttr("h"), StringAttr("x")])
+    entry.attributes[OUTPUT_NAMES] = ArrayAttr([StringAttr(name) for name in names])
+    if len(names) == 2:
+        set_states(entry, [StateRecord("h", "h:next")])
+    graph = module_graph(made.module)
+    ends = {n.id: n for n in graph.nodes if n.family in ("input", "output")}
+    labels = [(identity, node.label) for identity, node in ends.items()]
+    given = [*names, "output", "output"][:2]
+    assert labels == [("a", "h"), ("b", "x"), ("output1", given[0]), ("output2", given[1])]
+    states = {identity: dict(node.attributes) for identity, node in ends.items()}
+    kept, written = {}, {}
+    if len(names) == 2:
+        kept = {"state": "kept from call to call; h:next is written to it"}
+        written = {"state": "written to h, which the next call reads"}
+    assert states == {"a": kept, "b": {}, "output1": {}, "output2": written}
 
 
 def test_calls_are_the_edges_that_they_are():

@@ -3,13 +3,29 @@
 import assert from "node:assert/strict";
 import {suite, test} from "node:test";
 
-import {readNumbers, unknownNames} from "../../build/js/graph/overlay_files.js";
+import {isSweep, readNumbers, unknownNames} from "../../build/js/graph/overlay_files.js";
 import {niceTicks} from "../../build/js/ground/plot.js";
 
 const read = (text, filename = "power.csv") =>
   readNumbers(text, filename).map(({title, values}) => [title, Object.fromEntries(values)]);
 
 suite("files with numbers", () => {
+  test("a sweep has a list of points and a base, whether or not it is damaged", () => {
+    const sweep = JSON.stringify({base: "mac-128", models: ["net"], points: [], skipped: []});
+    for (const text of [sweep, sweep.slice(0, -5), ` ${sweep.replace(":[]", " :\n[")}`])
+      assert.ok(isSweep(text), text);
+    for (const text of [
+      '{"points": 3, "base": 0.5}',
+      '{"points": {"conv1": 3}, "base": {"conv1": 1}}',
+      '{"points": []}',
+      '[{"name": "points", "points": 3, "base": 1}]',
+      "points,base\n1,2",
+      "",
+    ])
+      assert.ok(!isSweep(text), text);
+    assert.deepEqual(read('{"points": 3, "base": 0.5}'), [["power", {points: 3, base: 0.5}]]);
+  });
+
   test("a table has a column for each title", () => {
     for (const separator of [",", ";", "\t", " , "])
       assert.deepEqual(

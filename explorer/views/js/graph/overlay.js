@@ -109,14 +109,16 @@ export function createOverlay(app, redraw, makeRoom) {
   // ---- own numbers
 
   async function take(file) {
-    own = {...own, columns: [], filename: file.name, column: 0, unknown: [], problem: ""};
+    let columns = [],
+      problem = "";
     try {
       const text = await file.text();
       if (app.session && isSweep(text)) return app.session.openFiles([file]);
-      own.columns = readNumbers(text, file.name);
+      columns = readNumbers(text, file.name);
     } catch (failure) {
-      own.problem = failure.message;
+      problem = failure.message;
     }
+    own = {...own, columns, filename: file.name, column: 0, unknown: [], problem};
     use();
   }
 

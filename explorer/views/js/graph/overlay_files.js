@@ -10,7 +10,7 @@ const MAX_COMPARED = 20_000; // names that an unknown one is compared with
 
 // Whether a text is the file of a sweep of machines, or was one before it was damaged.
 export const isSweep = (text) =>
-  /^\s*\{/.test(text) && /"points"/.test(text) && /"base"/.test(text);
+  /^\s*\{/.test(text) && /"points"\s*:\s*\[/.test(text) && /"base"/.test(text);
 
 // [{title, values: Map(name -> number)}]; throws an Error whose message says what is wrong where.
 export function readNumbers(text, filename) {

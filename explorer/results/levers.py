@@ -91,8 +91,8 @@ class LeverRecord:
     layers: tuple[str, ...] = ()
     """Operations that `source` and `why` name."""
     on_demand: str = ""
-    """What predicts its values when they are asked for: `model` of the machine, within a second, or
-    `trial`, the passes with each of them; empty where nothing does."""
+    """What predicts its values when they are asked for: `model` of the machine, in about a second,
+    or `trial`, the passes with each of them; empty where nothing does."""
     commands: tuple[str, ...] = ()
     """What to run where no decision of this compilation does it."""
 

@@ -210,6 +210,25 @@ def test_levers_are_made_when_they_are_asked_for_and_never_else(trace: Trace):
     assert "no levers of 'moon'" in refused[4]
 
 
+def test_a_lever_is_found_by_an_address_with_the_marks_of_the_chunk(tmp_path: Path):
+    name, path = "x?%3F/one/%", str(tmp_path / "marked.onnx")
+    model = parser.parse_model("""
+    <ir_version: 8, opset_import: ["": 17]>
+    marked (float[1, 2] x) => (float[1, 2] y) <float[2, 2] w = {1, 2, 3, 4}> {
+      y = MatMul (x, w)
+    }""")
+    model.graph.input[0].name = model.graph.node[0].input[0] = name
+    save(model, path)
+    table = explorer.calibrate(path, {name: np.ones((1, 1, 2), np.float32)}, method="min-max")
+    compiler, request = ModelCompiler({path: {"quantization": table}}), CompileRequest(path, "cpu")
+    address = f"quantize-tensors/mode/{name}"
+    addresses = [lever["address"] for lever in compiler.levers(request, "weights")["levers"]]
+    assert address in addresses
+    asked = address.replace("%", "%25").replace("?", "%3F")
+    for of in ("", "?matmul_1", f"?{name}"):
+        assert compiler.levers(request, f"weights/one/{asked}{of}")["address"] == address
+
+
 def test_a_chunk_is_sent_again_only_when_it_is_another_one(trace: Trace):
     wire = Wire()
     wire.arrive("compile", 1, CompileRequest(MODEL, "cpu"))

@@ -15,6 +15,7 @@ from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from explorer.app.forks import changes, differing_passes, is_parent
 from explorer.app.protocol import (
@@ -173,7 +174,8 @@ class ModelCompiler:
 
     def levers(self, request: CompileRequest, asked: str) -> dict[str, Any]:
         """asked: a quantity, with `/budgets` the budgets, too, that can be met, with `/trials` all
-        that is predicted by compiling, with `/one/ADDRESS` one lever; `?LAYER` follows."""
+        that is predicted by compiling, with `/one/ADDRESS` one lever; `?LAYER`
+        follows. In ADDRESS, `%` and `?` are escaped as in a URL."""
         from explorer.compilation.levers.finding import find_lever, find_levers, quantity_named
         from explorer.compilation.levers.modelled import OF_MODEL
         from explorer.views.payload.levers import lever_payload, levers_payload
@@ -187,7 +189,7 @@ class ModelCompiler:
         compilation = self._compiled(request, no_progress)
         model = self._model_of(request, compilation) if quantity in OF_MODEL else None
         if rest.startswith(f"{ONE_LEVER}/"):
-            address = rest.removeprefix(f"{ONE_LEVER}/")
+            address = unquote(rest.removeprefix(f"{ONE_LEVER}/"))
             forks = self._forks_of(request, compilation)
             return lever_payload(find_lever(compilation, quantity, address, forks, of, model))
         found = find_levers(

@@ -51,7 +51,7 @@ MODEL_SECONDS, SECONDS_EACH = 3.0, 0.2
 """Of a model's predictions, where all levers are predicted at once, and for each of them."""
 VALUES_TRIED = 3
 """Of a lever, each by compiling."""
-NOT_YET = "it is predicted when it is asked for, within a second"
+NOT_YET = "it is predicted when it is asked for, in about a second"
 NOT_TRIED = "it is predicted when it is asked for: the passes run with each value"
 
 

@@ -53,11 +53,13 @@ export function openLevers(app, quantity, of = "") {
       const predict = async (lever, words) => {
         known.set(lever.address, {...lever, onDemand: "", unpredicted: words});
         show(last);
-        const one = await ask(`/one/${lever.address}`).catch((failure) => ({
-          ...lever,
-          onDemand: "",
-          unpredicted: failure.message,
-        }));
+        const one = await ask(`/one/${lever.address.replace(/[%?]/g, encodeURIComponent)}`).catch(
+          (failure) => ({
+            ...lever,
+            onDemand: "",
+            unpredicted: failure.message,
+          }),
+        );
         known.set(lever.address, {...one, onDemand: ""});
         if (body.isConnected) show(last);
       };
@@ -197,7 +199,7 @@ function leverRow(context, lever) {
           lever.onDemand === "trial"
             ? button(
                 "predict",
-                "runs the passes with each of the first values: seconds, or a minute",
+                "compiles the model once for each of the first three values",
                 () => predict(lever, "the passes run with each value"),
                 {class: "quiet"},
               )

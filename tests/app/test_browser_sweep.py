@@ -80,6 +80,7 @@ def test_a_sweep_is_dropped_on_its_model_and_a_damaged_one_is_refused(
             (text.replace(model.stem, "another"), f"the sweep is of another, not of {model.stem}"),
             (text.replace('"tiny-8"', '"mac-128"'), "the sweep varies mac-128, not tiny-8"),
             (text.replace('"engines.matrix.rows"', '"engines.moon.rows"'), "moon"),
+            (text.replace('"cycles": ', '"cycles": -'), "cycles is -"),
         ):
             page.locator(".dock").first.evaluate(DROP, ["front.json", damaged])
             expect(refused).to_contain_text("front.json", timeout=MEASURED)
@@ -91,6 +92,15 @@ def test_a_sweep_is_dropped_on_its_model_and_a_damaged_one_is_refused(
         expect(page.locator(".dock tbody tr")).to_have_count(2, timeout=MEASURED)
         page.locator(".dock").first.evaluate(DROP, ["power.json", '{"add1": 3.5}'])  # numbers
         expect(page.locator(".overlay")).to_contain_text("power.json", timeout=MEASURED)
+        # Another sweep leaves the numbers as they are.
+        other = sweep_machines([model], "tiny-8", [Varied("engines.matrix.rows", (4,))], jobs=1)
+        page.locator(".dock").first.evaluate(DROP, ["front.json", json.dumps(to_json(other))])
+        expect(page.locator(".dock tbody tr")).to_have_count(1, timeout=MEASURED)
+        colour = page.get_by_label("colour of operations")
+        colour.select_option("")
+        expect(page.locator(".overlay")).to_be_hidden()
+        colour.select_option("own")
+        expect(page.locator(".overlay")).to_contain_text("power.json")
         # A file that is chosen instead of dropped, and which takes the place of the first one.
         one = sweep_machines([model], "tiny-8", [Varied("engines.matrix.rows", (16,))], jobs=1)
         file = {"name": "one.json", "mimeType": "", "buffer": json.dumps(to_json(one)).encode()}

@@ -54,6 +54,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--models", nargs="+", type=Path)
     parser.add_argument("--target", default="cpu")
     parser.add_argument("--cut", type=int)
+    parser.add_argument("--seed", type=int, default=1, help="of the packing of --cut")
     parser.add_argument("--networks", nargs="+", type=int)
     chosen = parser.parse_args(arguments)
     if chosen.models:
@@ -65,7 +66,7 @@ def main(arguments: list[str]) -> None:
     planner = ExactPlanner(max_nodes=MAX_NODES, time_limit=chosen.time_limit)
     warm_up(planner)
     if chosen.cut:
-        buffers = perfect_packing(chosen.cut)
+        buffers = perfect_packing(chosen.cut, seed=chosen.seed)
         print_header()
         measure_table(f"cut-{chosen.cut}", buffers, None, None, planner)
         return

@@ -115,9 +115,14 @@ def test_a_number_in_every_view_opens_its_levers_or_the_reason_why_there_are_non
         for name in [tab.get_attribute("data-tab") for tab in tabs]:
             page.locator(f'.{kind} [data-tab="{name}"]').click()
             expect(page.locator(f".{kind}")).not_to_have_attribute("aria-busy", "true")
-            page.wait_for_timeout(200)
+            page.wait_for_timeout(100)
             panes = page.locator(".dock-body" if kind == "dock" else ".inspector .levels")
             at = panes.evaluate(FIRST_NUMBER)
+            for _ in range(50):  # what is drawn later moves it
+                page.wait_for_timeout(50)
+                before, at = at, panes.evaluate(FIRST_NUMBER)
+                if at == before:
+                    break
             if at is None:
                 continue
             page.mouse.click(*at, button="right")

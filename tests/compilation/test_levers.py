@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -153,12 +154,14 @@ def test_a_quantity_has_two_names_and_others_are_refused(c: Compilation):
         c.levers("weigths")
 
 
-def test_the_most_helpful_come_first_and_other_targets_after_what_is_not_predicted():
+def test_the_most_helpful_come_first_and_what_takes_a_compilation_after_what_is_not_predicted():
     worse, free, unknown = lever("w", 5.0), lever("f", 0.0), lever("u", None)
     target = lever("t", None, group="target")
     best, good = lever("b", -2.0, -9.0, 4.0, None), lever("g", -3.0)
-    found = in_order([worse, target, unknown, free, good, best], "peak_bytes")
-    assert [one.address for one in found] == ["b", "g", "u", "t", "f", "w"]
+    trial = replace(lever("c", None), on_demand="trial")
+    machine = replace(lever("m", None, group="machine"), on_demand="trial")
+    found = in_order([worse, target, trial, machine, unknown, free, good, best], "peak_bytes")
+    assert [one.address for one in found] == ["b", "g", "u", "m", "c", "t", "f", "w"]
     assert [option.change for option in found[0].options] == [-9.0, -2.0, 4.0, None]
     # More decibels are better.
     found = in_order([lever("less", -1.0), lever("more", 1.0)], "sqnr_db")

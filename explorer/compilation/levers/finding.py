@@ -51,8 +51,10 @@ MODEL_SECONDS, SECONDS_EACH = 3.0, 0.2
 """Of a model's predictions, where all levers are predicted at once, and for each of them."""
 VALUES_TRIED = 3
 """Of a lever, each by compiling."""
-NOT_YET = "it is predicted when it is asked for, in about a second"
-NOT_TRIED = "it is predicted when it is asked for: the passes run with each value"
+LAST_GROUPS = {"machine": 0.0, "target": 2.0}
+"""The order of levers that take a compilation; passes and others between."""
+NOT_YET = "a model predicts it in about a second"
+NOT_TRIED = "a prediction compiles the model with each value"
 
 
 def quantity_named(name: str) -> Quantity:
@@ -167,10 +169,12 @@ def _on_demand(lever: LeverRecord) -> LeverRecord:
 
 
 def in_order(levers: Iterable[LeverRecord], quantity: str) -> list[LeverRecord]:
-    """Those with the largest predicted gain first, then those without a prediction (other targets
-    last), then those that are predicted to make it worse, then those without values; equal ones as
-    they came. The values of each with the largest predicted gain first, and those without a
-    prediction last."""
+    """Those with the largest predicted gain first, then those without a prediction, then those that
+    take a compilation to be predicted (the machine, passes, other targets), then those that are
+    predicted to make it worse, then those without values; equal ones as they came.
+
+    The values of each with the largest predicted gain first, and those without a prediction last.
+    """
     rises = quantity in RISES
 
     def place(change: float | None) -> tuple[int, float]:
@@ -187,7 +191,8 @@ def in_order(levers: Iterable[LeverRecord], quantity: str) -> list[LeverRecord]:
             return 4, 0.0
         gain = lever.best(rises)
         if gain is None:
-            return (2 if lever.group == "target" else 1), 0.0
+            is_last = lever.group == "target" or lever.on_demand == "trial"
+            return (2, LAST_GROUPS.get(lever.group, 1.0)) if is_last else (1, 0.0)
         return place(gain if rises else -gain)
 
     sorted_options = (

@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from explorer.results.encoding import to_json
+from explorer.results.sweep import MachineSweep
 from explorer.tuning.machines import Varied, sweep_machines
 
 DROP = """(app, [name, text]) => {
@@ -25,17 +26,22 @@ MEASURED = 60_000
 """Milliseconds that a fork may take on a busy machine."""
 
 
-def test_a_machine_of_a_sweep_opens_as_a_fork(
-    serve_apart: Callable[..., Any],
-    new_page: Callable[[float], Any],
-    sample_models: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-):
+@pytest.fixture
+def model(sample_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The model that is served, with a folder of workspaces of its own."""
     monkeypatch.setenv("EXPLORER_WORKSPACES", str(tmp_path / "workspaces"))
-    model, front = sample_models / "roundings_int8.tflite", tmp_path / "front.json"
-    varied = [Varied("engines.matrix.rows", (4, 8))]
-    found = sweep_machines([model], "tiny-8", varied, jobs=1)
+    return sample_models / "roundings_int8.tflite"
+
+
+def swept(model: Path, *rows: int) -> MachineSweep:
+    varied = [Varied("engines.matrix.rows", rows)]
+    return sweep_machines([model], "tiny-8", varied, jobs=1)
+
+
+def test_a_machine_of_a_sweep_opens_as_a_fork(
+    serve_apart: Callable[..., Any], new_page: Callable[[float], Any], model: Path, tmp_path: Path
+):
+    front, found = tmp_path / "front.json", swept(model, 4, 8)
     front.write_text(json.dumps(to_json(found)))
     serve = ("-m", "explorer", "serve", "--no-browser", "--target", "tiny-8", "--front")
     with serve_apart(*serve, str(front), str(model)) as (address, _):
@@ -56,16 +62,9 @@ def test_a_machine_of_a_sweep_opens_as_a_fork(
 
 
 def test_a_sweep_is_dropped_on_its_model_and_a_damaged_one_is_refused(
-    serve_apart: Callable[..., Any],
-    new_page: Callable[[float], Any],
-    sample_models: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    serve_apart: Callable[..., Any], new_page: Callable[[float], Any], model: Path
 ):
-    monkeypatch.setenv("EXPLORER_WORKSPACES", str(tmp_path / "workspaces"))
-    model = sample_models / "roundings_int8.tflite"
-    found = sweep_machines([model], "tiny-8", [Varied("engines.matrix.rows", (4, 8))], jobs=1)
-    text = json.dumps(to_json(found))
+    text = json.dumps(to_json(swept(model, 4, 8)))
     serve = ("-m", "explorer", "serve", "--no-browser", "--target", "tiny-8")
     with serve_apart(*serve, str(model)) as (address, _):
         watched = new_page(60)
@@ -93,7 +92,7 @@ def test_a_sweep_is_dropped_on_its_model_and_a_damaged_one_is_refused(
         page.locator(".dock").first.evaluate(DROP, ["power.json", '{"add1": 3.5}'])  # numbers
         expect(page.locator(".overlay")).to_contain_text("power.json", timeout=MEASURED)
         # Another sweep leaves the numbers as they are.
-        other = sweep_machines([model], "tiny-8", [Varied("engines.matrix.rows", (4,))], jobs=1)
+        other = swept(model, 4)
         page.locator(".dock").first.evaluate(DROP, ["front.json", json.dumps(to_json(other))])
         expect(page.locator(".dock tbody tr")).to_have_count(1, timeout=MEASURED)
         colour = page.get_by_label("colour of operations")
@@ -102,7 +101,7 @@ def test_a_sweep_is_dropped_on_its_model_and_a_damaged_one_is_refused(
         colour.select_option("own")
         expect(page.locator(".overlay")).to_contain_text("power.json")
         # A file that is chosen instead of dropped, and which takes the place of the first one.
-        one = sweep_machines([model], "tiny-8", [Varied("engines.matrix.rows", (16,))], jobs=1)
+        one = swept(model, 16)
         file = {"name": "one.json", "mimeType": "", "buffer": json.dumps(to_json(one)).encode()}
         page.get_by_label("model file").set_input_files(file)
         expect(page.locator(".dock tbody tr")).to_have_count(1, timeout=MEASURED)

@@ -34,7 +34,7 @@ shown until the passes are done, and is no branch."""
 JUDGED = ("accuracy", "profile")
 """Stages with results that rest on data."""
 COMPLETE = "kernels"
-"""The first stage whose trace has all that is known, and which measures nothing."""
+"""The first stage of which the trace has all that is known; it measures nothing."""
 TEXTS = "texts"
 URGENT = STAGES[:2]
 """Stages that a person waits for: later ones of other compilations hold still meanwhile."""
@@ -45,7 +45,7 @@ BUDGETS = "budgets"
 TRIALS = "trials"
 """Of levers that are predicted by compiling."""
 ONE_LEVER = "one"
-"""Of levers: one of them, whose address follows, with predictions of its values."""
+"""Of levers: one of them, by the address that follows, with predictions of its values."""
 LEVERS = "levers/"
 """How keys of chunks begin that are computed when they are asked for, and never else: what moves
 `levers/peak_bytes`, or `levers/cycles?conv3` of a layer."""

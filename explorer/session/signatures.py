@@ -76,7 +76,7 @@ class Signature:
         ranges: Mapping[tuple[str, int], tuple[int, int]] | None = None,
         full_masks: tuple[str, ...] = (),
     ) -> Signature:
-        """contents: inputs whose elements count. ranges: by input and axis, instead of a size.
+        """contents: inputs of which elements count. ranges: by input and axis, instead of a size.
         full_masks: inputs that are right with ones only."""
         ranges = ranges or {}
         forms = tuple(

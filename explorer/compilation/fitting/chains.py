@@ -37,10 +37,10 @@ from explorer.results import MemoryPlan
 MAX_WINDOWS = 16
 """Windows that are looked at in detail, the longest ones of those that may pay."""
 BAND_OVERHEAD = ((4, 0.1), (2, 0.2), (1, 1.0))
-"""(rows, share): the extra time of a kernel with scratch in bands whose height is a multiple of
-`rows`, as a share of its time. The first pair that divides the height counts, so larger `rows` come
-first. Bands of multiples of four and two rows can use Winograd convolution with tiles of four and
-two rows; other heights cannot."""
+"""(rows, share): the extra time of a kernel with scratch in bands with a height that is a multiple
+of `rows`, as a share of its time. The first pair that divides the height counts, so larger `rows`
+come first. Bands of multiples of four and two rows can use Winograd convolution with tiles of four
+and two rows; other heights cannot."""
 MAX_AGAIN = 0.05
 """Multiply-adds that bands may compute again, as a share of the program's, before all other levers
 are tried."""

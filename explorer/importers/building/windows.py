@@ -71,7 +71,7 @@ class Window:
         """The surplus of each spatial axis of x.
 
         Of an axis of open size it is the largest one: what no window reaches changes nothing.
-        Undecided where a window may begin behind such an axis (end pad + stride > reach).
+        Undecided where a window may begin after such an axis (end pad + stride > reach).
         """
         found: list[int] = []
         for axis, stride in enumerate(self.strides):
